@@ -1,0 +1,169 @@
+//! One loaded copy of the JavaScript half; an environment may have several.
+
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use holdfast_core::engine::{Core, Event, Listener, Outcome};
+use napi::bindgen_prelude::{Float64ArraySlice, Function};
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi::{Env, Result, Status};
+use napi_derive::napi;
+use parking_lot::Mutex;
+
+use crate::manager::Manager;
+use crate::options::StoreOptions;
+use crate::records::{self, Detail, Record, WIDTH};
+
+type Bell = ThreadsafeFunction<(), (), (), Status, false, true>;
+
+thread_local! {
+    /// The half that this thread is in a call of, and which will fetch what happened when the call returns.
+    static WILL_FETCH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What a half shares with the cores.
+pub struct Shared {
+    bell: Bell,
+    rung: AtomicBool,
+    /// The environment is being taken down.
+    gone: AtomicBool,
+    done: Mutex<Done>,
+    cores: Mutex<Vec<Weak<Core>>>,
+}
+
+#[derive(Default)]
+struct Done {
+    records: VecDeque<Record>,
+    /// By slot and code.
+    details: HashMap<(u32, u32), Detail>,
+}
+
+impl Done {
+    fn push(&mut self, (record, detail): (Record, Option<Detail>)) {
+        if let Some(detail) = detail {
+            self.details
+                .insert((record[0] as u32, record[1] as u32), detail);
+        }
+        self.records.push_back(record);
+    }
+}
+
+impl Listener for Shared {
+    fn complete(&self, slot: u32, outcome: Outcome) {
+        self.done.lock().push(records::of_outcome(slot, outcome));
+    }
+
+    fn event(&self, slot: u32, event: Event) {
+        self.done.lock().push(records::of_event(slot, &event));
+    }
+
+    fn ring(&self) {
+        let will_fetch = WILL_FETCH.get() == std::ptr::from_ref(self).addr();
+        if !will_fetch
+            && !self.gone.load(Ordering::Acquire)
+            && !self.rung.swap(true, Ordering::AcqRel)
+        {
+            self.bell.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        }
+    }
+}
+
+impl Shared {
+    /// Runs a call after which the caller fetches what happened, so that the bell needn't ring for it.
+    /// Returns whether there is anything to fetch.
+    pub fn fetching(&self, call: impl FnOnce()) -> bool {
+        WILL_FETCH.set(std::ptr::from_ref(self).addr());
+        call();
+        WILL_FETCH.set(0);
+        !self.done.lock().records.is_empty()
+    }
+
+    fn cores(&self) -> Vec<Arc<Core>> {
+        self.cores.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The environment ends: nothing may be called there any more, and nothing it holds may stay.
+    fn end(self: Arc<Shared>) {
+        self.gone.store(true, Ordering::Release);
+        let listener: Arc<dyn Listener> = self.clone();
+        for core in self.cores() {
+            core.forget(&listener);
+        }
+    }
+}
+
+/// A loaded copy of the JavaScript half.
+#[napi]
+pub struct Half {
+    shared: Arc<Shared>,
+}
+
+#[napi]
+impl Half {
+    /// `bell` is called, from the event loop, when there is something to fetch.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(env: Env, bell: Function<(), ()>) -> Result<Half> {
+        let bell = bell
+            .build_threadsafe_function()
+            .callee_handled::<false>()
+            .weak::<true>()
+            .build()?;
+        let shared = Arc::new(Shared {
+            bell,
+            rung: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            done: Mutex::default(),
+            cores: Mutex::default(),
+        });
+        env.add_env_cleanup_hook(shared.clone(), Shared::end)?;
+        Ok(Half { shared })
+    }
+
+    /// A manager of this half, which calls it `slot`.
+    #[napi(catch_unwind)]
+    pub fn open(&self, options: StoreOptions, slot: u32) -> Manager {
+        let manager = Manager::open(options, self.shared.clone(), slot);
+        let mut cores = self.shared.cores.lock();
+        cores.retain(|core| core.strong_count() > 0);
+        cores.push(Arc::downgrade(manager.core()));
+        manager
+    }
+
+    /// Moves records into `buffer` and returns how many. To be called until it returns 0.
+    #[napi(catch_unwind)]
+    pub fn drain(&self, mut buffer: Float64ArraySlice) -> u32 {
+        // Before looking: what comes after rings again.
+        self.shared.rung.store(false, Ordering::Release);
+        // SAFETY: this is the only reference, for the duration of this call, on the thread that owns the buffer.
+        let buffer = unsafe { buffer.as_mut() };
+        let mut done = self.shared.done.lock();
+        let count = (buffer.len() / WIDTH).min(done.records.len());
+        for (place, record) in buffer
+            .chunks_exact_mut(WIDTH)
+            .zip(done.records.drain(..count))
+        {
+            place.copy_from_slice(&record);
+        }
+        count as u32
+    }
+
+    /// The details of a record, once.
+    #[napi(catch_unwind)]
+    pub fn detail(&self, slot: u32, code: u32) -> Option<Detail> {
+        self.shared.done.lock().details.remove(&(slot, code))
+    }
+
+    /// The process ends: gives back all that this half holds and waits for the answers, at most `millis`.
+    #[napi(catch_unwind)]
+    pub fn end(&self, millis: u32) {
+        let cores = self.shared.cores();
+        self.shared.clone().end();
+        let patience = std::time::Instant::now() + Duration::from_millis(millis.into());
+        for core in cores {
+            core.settle(patience.saturating_duration_since(std::time::Instant::now()));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+'use strict'
+
+const { invalidValue, outOfRange } = require('./invalid')
+
+// Where a server is: the `url` option taken apart. The schemes are the field's own.
+
+/**
+ * @typedef {{ memory: string } | { path: string, username?: string, password?: string, db: number }
+ *   | { host: string, port: number, username?: string, password?: string, db: number, encrypted: boolean }} Address
+ */
+
+const ALLOWED =
+  'redis://[[user]:password@]host[:port][/db], rediss://… (TLS), valkey://…, valkeys://…, unix:///path/to/socket[?db=n], memory: or memory:name'
+
+/**
+ * @param {string} name what to call it in messages: `url`, or the environment variable it comes from
+ * @param {string} text
+ * @returns {Address}
+ */
+function parseAddress(name, text) {
+  const memory = /^memory:(.*)$/s.exec(text)
+  if (memory) return { memory: memory[1] }
+  let url
+  try {
+    url = new URL(text)
+  } catch {
+    throw invalidValue(name, hidePassword(text), `a URL: ${ALLOWED}`)
+  }
+  switch (url.protocol) {
+    case 'redis:':
+    case 'valkey:':
+      return server(name, text, url, false)
+    case 'rediss:':
+    case 'valkeys:':
+      return server(name, text, url, true)
+    case 'unix:':
+      return socket(name, text, url)
+    default:
+      throw invalidValue(name, hidePassword(text), `a URL with a known scheme: ${ALLOWED}`)
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {string} text
+ * @param {URL} url
+ * @param {boolean} encrypted
+ * @returns {Address}
+ */
+function server(name, text, url, encrypted) {
+  if (!text.slice(url.protocol.length).startsWith('//')) {
+    throw invalidValue(name, hidePassword(text), `a URL with // after the scheme: ${ALLOWED}`)
+  }
+  const path = /^\/?(.*)$/.exec(url.pathname)?.[1] ?? ''
+  const query = onlyDb(name, text, url)
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, '') || '127.0.0.1',
+    port: url.port === '' ? 6379 : Number(url.port),
+    ...credentials(name, text, url),
+    db: query ?? database(name, path === '' ? '0' : path),
+    encrypted,
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {string} text
+ * @param {URL} url
+ * @returns {Address}
+ */
+function socket(name, text, url) {
+  const path = decode(name, text, url.pathname)
+  if (url.hostname !== '' || path === '' || path === '/') {
+    throw invalidValue(name, hidePassword(text), 'unix:///path/to/socket[?db=n], with three slashes')
+  }
+  return { path, ...credentials(name, text, url), db: onlyDb(name, text, url) ?? 0 }
+}
+
+/**
+ * @param {string} name
+ * @param {string} text
+ * @param {URL} url
+ */
+function credentials(name, text, url) {
+  return {
+    username: decode(name, text, url.username) || undefined,
+    password: decode(name, text, url.password) || undefined,
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {string} text
+ * @param {URL} url
+ */
+function onlyDb(name, text, url) {
+  let db
+  for (const [parameter, value] of url.searchParams) {
+    if (parameter !== 'db') {
+      throw invalidValue(name, hidePassword(text), `a URL without the parameter '${parameter}'; only 'db' is known`)
+    }
+    db = database(name, value)
+  }
+  return db
+}
+
+/**
+ * @param {string} name
+ * @param {string} text
+ */
+function database(name, text) {
+  if (!/^\d{1,9}$/.test(text)) throw outOfRange(`database of ${name}`, text, 'an integer from 0')
+  return Number(text)
+}
+
+/**
+ * @param {string} name
+ * @param {string} text
+ * @param {string} part
+ */
+function decode(name, text, part) {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    throw invalidValue(name, hidePassword(text), 'a URL whose % signs are written %25')
+  }
+}
+
+/**
+ * For messages.
+ * @param {string} text
+ */
+function hidePassword(text) {
+  // Greedy: a password that isn't encoded may have an @ of its own.
+  return text.replace(/^([^:/]*:\/*)[^/]*@/, '$1…@').replace(/^([^:/]*:\/*).*@/, '$1…@')
+}
+
+module.exports = { parseAddress, hidePassword }

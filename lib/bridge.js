@@ -1,0 +1,214 @@
+'use strict'
+
+const path = require('node:path')
+const timers = require('node:timers')
+const { LockBindingError } = require('./errors')
+const { libc, triple } = require('./platform')
+
+// The only file that touches the addon. Calls are submitted and return at once; what they come to is fetched in batches,
+// as records of five numbers, and given to the target in the record's slot.
+
+/**
+ * What a slot leads to. `settle` gets the record's code and its three values.
+ * @typedef {{ settle(code: number, a: number, b: number, c: number): void }} Target
+ */
+
+/** What a record says; the numbers are those of addon/src/records.rs. */
+const CODE = {
+  GRANTED: 1,
+  BUSY: 2,
+  TIMED_OUT: 3,
+  UNAVAILABLE: 4,
+  WRONG_TYPE: 5,
+  CLOSED: 6,
+  RELEASED: 7,
+  EXTENDED: 8,
+  LOST: 9,
+  STORE_UNAVAILABLE: 20,
+  STORE_AVAILABLE: 21,
+}
+
+const BRIDGE_VERSION = 1
+const WIDTH = 5
+/** How many hand-overs within the process go on without a turn of the event loop: timers and I/O must not starve. */
+const STREAK = 64
+/** How long the end of the process waits for Redis to confirm the releases, ms. */
+const LAST_WORDS = 200
+
+// Taken at load, and not from the global object: fake timers in tests must not stall a lock.
+const { setImmediate, setInterval } = timers
+const nextTick = /** @type {any} */ (process.nextTick).clock
+  ? (/** @type {() => void} */ run) => void Promise.resolve().then(run)
+  : process.nextTick.bind(process)
+
+/** @type {any} */
+let half
+/** @type {(Target | undefined)[]} */
+const targets = []
+/** @type {number[]} */
+const free = []
+const buffer = new Float64Array(WIDTH * 256)
+let fetching = false
+let postponed = false
+let streak = 0
+/** @type {any[]} managers with something to send */
+let unsent = []
+
+/** Keeps the process alive while a promise of ours is pending; a held lock doesn't. */
+const alive = setInterval(() => {}, 2 ** 30)
+alive.unref()
+let pending = 0
+
+function begin() {
+  if (pending++ === 0) alive.ref()
+}
+
+function end() {
+  if (--pending === 0) alive.unref()
+}
+
+/** @param {Target} target */
+function takeSlot(target) {
+  const slot = free.pop() ?? targets.length
+  targets[slot] = target
+  return slot
+}
+
+/** @param {number} slot */
+function freeSlot(slot) {
+  targets[slot] = undefined
+  free.push(slot)
+}
+
+/** Gives every record that is there to its target. */
+function fetch() {
+  if (fetching || postponed) return
+  fetching = true
+  try {
+    for (;;) {
+      const count = half.drain(buffer)
+      if (count === 0) return
+      for (let i = 0; i < count * WIDTH; i += WIDTH) {
+        targets[buffer[i]]?.settle(buffer[i + 1], buffer[i + 2], buffer[i + 3], buffer[i + 4])
+      }
+    }
+  } finally {
+    fetching = false
+  }
+}
+
+/** Fetches what a call of ours has brought about, unless the event loop has waited long enough. */
+function fetchSoon() {
+  if (++streak < STREAK) return fetch()
+  if (postponed) return
+  postponed = true
+  setImmediate(() => {
+    postponed = false
+    streak = 0
+    fetch()
+  })
+}
+
+/**
+ * Sends a manager's commands at the end of this burst of calls, all in one write.
+ * @param {any} manager
+ */
+function flushSoon(manager) {
+  if (unsent.length === 0) nextTick(flushAll)
+  if (!unsent.includes(manager)) unsent.push(manager)
+}
+
+function flushAll() {
+  const managers = unsent
+  unsent = []
+  let something = false
+  for (const manager of managers) something = manager.flush() || something
+  if (something) fetchSoon()
+}
+
+/**
+ * The details of the record that is being settled.
+ * @param {number} slot
+ * @param {number} code
+ * @returns {{ code?: string, message?: string, definite?: boolean, holder?: string }}
+ */
+function detail(slot, code) {
+  return half.detail(slot, code) ?? {}
+}
+
+/**
+ * Opens a manager of the addon; loads it if need be.
+ * @param {object} options
+ * @param {Target} target of the events of its connection
+ */
+function open(options, target) {
+  half ??= load()
+  const slot = takeSlot(target)
+  return { native: half.open(options, slot), slot }
+}
+
+function load() {
+  const addon = requireAddon()
+  if (addon.bridgeVersion?.() !== BRIDGE_VERSION) {
+    throw unusable('the native addon is of another version than the package: build or install it again')
+  }
+  const made = new addon.Half(() => {
+    streak = 0
+    fetch()
+  })
+  atExit(() => made.end(LAST_WORDS))
+  return made
+}
+
+function requireAddon() {
+  const override = process.env.HOLDFAST_NATIVE_PATH
+  const name = triple()
+  const candidates = override
+    ? [path.resolve(override)]
+    : [path.join(__dirname, '..', `holdfast.${name}.node`), `@holdfast/${name}`]
+  const failures = []
+  for (const candidate of candidates) {
+    try {
+      return require(candidate)
+    } catch (error) {
+      failures.push(error)
+    }
+  }
+  // What is there and can't be loaded says more than what isn't there.
+  const cause = failures.find((error) => /** @type {any} */ (error)?.code !== 'MODULE_NOT_FOUND') ?? failures[0]
+  if (override) throw unusable(`HOLDFAST_NATIVE_PATH names a file that can't be loaded: ${override}`, cause)
+  throw unusable(
+    `there is no usable native addon for ${name}. Installed with --omit=optional or for another platform? Then ` +
+      `\`npm install @holdfast/${name}\`. In a clone, or where no build is published: ` +
+      '`node scripts/build.js` in the folder of the package builds it, with a Rust toolchain.',
+    cause,
+  )
+}
+
+/**
+ * @param {string} message
+ * @param {unknown} [cause]
+ */
+function unusable(message, cause) {
+  return new LockBindingError(message, { platform: process.platform, arch: process.arch, libc: libc(), cause })
+}
+
+/**
+ * Runs `last` when the process exits, also by process.exit() and after an uncaught exception. One listener serves all
+ * copies of this file.
+ * @param {() => void} last
+ */
+function atExit(last) {
+  const registry = /** @type {any} */ (process)
+  const name = Symbol.for('holdfast.atExit')
+  if (!registry[name]) {
+    const all = new Set()
+    Object.defineProperty(process, name, { value: all })
+    process.on('exit', () => {
+      for (const each of all) each()
+    })
+  }
+  registry[name].add(last)
+}
+
+module.exports = { CODE, open, takeSlot, freeSlot, fetchSoon, flushSoon, detail, begin, end, nextTick }

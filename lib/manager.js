@@ -1,0 +1,313 @@
+'use strict'
+
+const { EventEmitter } = require('node:events')
+const timers = require('node:timers')
+const { inspect } = require('node:util')
+const { CODE, begin, detail, end, flushSoon, freeSlot, nextTick, open } = require('./bridge')
+const { claim } = require('./claim')
+const { LockClosedError, LockLostError, LockUnavailableError } = require('./errors')
+const {
+  callOptions,
+  checkCallback,
+  checkKey,
+  closeOptions,
+  managerOptions,
+  readyOptions,
+} = require('./options')
+
+const { setTimeout, clearTimeout } = timers
+
+/** @typedef {import('./claim').Claim} Claim */
+/** @typedef {import('./lock').Lock} Lock */
+/** @typedef {{ code?: string, message?: string, definite?: boolean }} Trouble */
+
+/** The connected side of a manager: made at the first call. */
+class Inner {
+  /**
+   * @param {LockManager} manager
+   * @param {object} store
+   */
+  constructor(manager, store) {
+    this.manager = manager
+    /** @type {Set<Claim>} */
+    this.held = new Set()
+    /** @type {Set<Claim>} */
+    this.waiting = new Set()
+    /** @type {(() => void) | undefined} */
+    this.onIdle = undefined
+    /** @type {Set<(trouble: Trouble | null) => void>} who waits for the connection */
+    this.watching = new Set()
+    this.reported = false
+    const { native, slot } = open(store, this)
+    this.native = native
+    this.slot = slot
+    /** @type {string} */
+    this.place = native.place()
+    this.identity = `hf1.p.${native.coreId()}`
+  }
+
+  /**
+   * Something about the connection.
+   * @param {number} code
+   * @param {number} again
+   */
+  settle(code, again) {
+    if (code === CODE.STORE_AVAILABLE) {
+      this.reported = false
+      if (again === 1) this.announce('reconnected')
+      return this.tell(null)
+    }
+    const trouble = detail(this.slot, code)
+    if (!this.reported) {
+      this.reported = true
+      this.announce('unavailable', new LockUnavailableError(this.place, trouble))
+    }
+    this.tell(trouble)
+  }
+
+  /** @param {Trouble | null} trouble */
+  tell(trouble) {
+    for (const each of this.watching) each(trouble)
+  }
+
+  /**
+   * An event, in a turn of its own: what a listener throws is the listener's.
+   * @param {string} name
+   * @param {unknown} [value]
+   */
+  announce(name, value) {
+    const { manager } = this
+    if (manager.listenerCount(/** @type {any} */ (name)) === 0) return
+    nextTick(() => manager.emit(/** @type {any} */ (name), ...(value === undefined ? [] : [value])))
+  }
+
+  leave() {
+    this.native.leave()
+    freeSlot(this.slot)
+  }
+}
+
+class LockManager extends EventEmitter {
+  #store
+  #defaults
+  /** @type {Inner | undefined} */
+  #inner
+  /** @type {Promise<void> | undefined} */
+  #closing
+
+  /** @param {any} options */
+  constructor(options) {
+    super()
+    const { store, defaults } = managerOptions(options, process.env)
+    this.#store = store
+    this.#defaults = defaults
+  }
+
+  /**
+   * @param {string} key
+   * @param {any} [options]
+   * @returns {Promise<Lock>}
+   */
+  acquire(key, options) {
+    return this.#claim('acquire', key, options, false)
+  }
+
+  /**
+   * @param {string} key
+   * @param {any} [options]
+   * @returns {Promise<Lock | null>}
+   */
+  tryAcquire(key, options) {
+    return this.#claim('tryAcquire', key, options, true)
+  }
+
+  /**
+   * @param {string} key
+   * @param {any} options
+   * @param {any} [fn]
+   */
+  async withLock(key, options, fn) {
+    if (fn === undefined && typeof options === 'function') return this.withLock(key, undefined, options)
+    checkCallback(fn)
+    const { ifLost } = callOptions('withLock', options, this.#defaults)
+    return run(await this.#claim('withLock', key, options, false), ifLost, fn)
+  }
+
+  /**
+   * @param {string} key
+   * @param {any} options
+   * @param {any} [fn]
+   */
+  async tryWithLock(key, options, fn) {
+    if (fn === undefined && typeof options === 'function') return this.tryWithLock(key, undefined, options)
+    checkCallback(fn)
+    const { ifLost } = callOptions('tryWithLock', options, this.#defaults)
+    const lock = await this.#claim('tryWithLock', key, options, true)
+    return lock === null ? { acquired: false } : { acquired: true, result: await run(lock, ifLost, fn) }
+  }
+
+  /** @param {any} [options] */
+  async ready(options) {
+    const { timeout } = readyOptions(options)
+    const inner = this.#open()
+    if (inner.native.connect() === null) return
+    await new Promise((/** @type {(value?: undefined) => void} */ resolve, reject) => {
+      /** @type {Trouble} */
+      let last = { code: 'ETIMEDOUT', message: `no connection within ${timeout} ms` }
+      const finish = (/** @type {Trouble | null} */ trouble) => {
+        inner.watching.delete(watch)
+        clearTimeout(timer)
+        end()
+        if (trouble === null) resolve()
+        else reject(this.#closing ? new LockClosedError() : new LockUnavailableError(inner.place, trouble))
+      }
+      const watch = (/** @type {Trouble | null} */ trouble) => {
+        if (trouble === null || trouble.definite || this.#closing) finish(trouble)
+        else {
+          last = trouble
+          // Nobody else may want the connection: then it is for us to go on asking.
+          inner.native.connect()
+        }
+      }
+      const timer = timeout < 2 ** 31 ? setTimeout(() => finish(last), timeout) : undefined
+      inner.watching.add(watch)
+      begin()
+    })
+  }
+
+  stats() {
+    if (!this.#inner) return { ...NOTHING }
+    return this.#inner.native.counters()
+  }
+
+  /** @param {any} [options] */
+  close(options) {
+    try {
+      const { drain } = closeOptions(options)
+      this.#closing ??= this.#close(drain)
+      return this.#closing
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  [Symbol.asyncDispose]() {
+    return this.close()
+  }
+
+  /** @param {number} drain */
+  async #close(drain) {
+    const inner = this.#inner
+    if (!inner) return
+    for (const waiting of inner.waiting) waiting.cancel(new LockClosedError(waiting.key))
+    // After #closing is set.
+    await null
+    inner.tell({ code: 'ERR_LOCK_CLOSED', message: 'the manager was closed' })
+    if (inner.held.size > 0 && drain > 0) await drained(inner, drain)
+    await Promise.allSettled([...inner.held].map((held) => held.close()))
+    inner.leave()
+  }
+
+  /**
+   * @param {'acquire' | 'tryAcquire' | 'withLock' | 'tryWithLock'} call
+   * @param {string} key
+   * @param {any} given
+   * @param {boolean} once
+   * @returns {Promise<any>}
+   */
+  #claim(call, key, given, once) {
+    try {
+      checkKey(key)
+      const options = callOptions(call, given, this.#defaults)
+      return claim(this.#inner ?? this.#open(), key, options, once)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  #open() {
+    if (this.#closing) throw new LockClosedError()
+    this.#inner ??= new Inner(this, this.#store)
+    return this.#inner
+  }
+
+  [inspect.custom]() {
+    const { memory, path, host, port } = /** @type {any} */ (this.#store)
+    return `LockManager { ${memory === undefined ? (path ?? `${host}:${port}`) : `memory:${memory}`} }`
+  }
+}
+
+const NOTHING = {
+  acquired: 0,
+  handedOn: 0,
+  timeouts: 0,
+  busy: 0,
+  failed: 0,
+  released: 0,
+  lost: 0,
+  held: 0,
+  waiting: 0,
+  commands: 0,
+  renewals: 0,
+  reconnects: 0,
+}
+
+/**
+ * @param {Lock} lock
+ * @param {'reject' | 'ignore'} ifLost
+ * @param {(lock: Lock) => unknown} fn
+ */
+async function run(lock, ifLost, fn) {
+  let result
+  try {
+    result = await fn(lock)
+  } catch (error) {
+    await lock.release().catch(() => {})
+    throw error
+  }
+  const lost = await giveBack(lock)
+  if (lost && ifLost === 'reject') {
+    lost.result = result
+    throw lost
+  }
+  return result
+}
+
+/**
+ * @param {Lock} lock
+ * @returns {Promise<any>} the loss, if there was one; a release that wasn't confirmed is an event
+ */
+async function giveBack(lock) {
+  try {
+    lock.assertHeld()
+  } catch (error) {
+    // Released by the callback itself: then there is nothing to give back, and nothing was lost.
+    if (/** @type {LockLostError} */ (error).reason === 'released') return undefined
+    await lock.release().catch(() => {})
+    return error
+  }
+  const mine = await lock.release().catch(() => true)
+  return mine ? undefined : new LockLostError(lock.key, 'taken')
+}
+
+/**
+ * @param {Inner} inner
+ * @param {number} millis
+ */
+function drained(inner, millis) {
+  return new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+    begin()
+    const finish = () => {
+      inner.onIdle = undefined
+      clearTimeout(timer)
+      end()
+      resolve()
+    }
+    inner.onIdle = () => {
+      if (inner.held.size === 0) finish()
+    }
+    const timer = millis < 2 ** 31 ? setTimeout(finish, millis) : undefined
+  })
+}
+
+module.exports = { Inner, LockManager }

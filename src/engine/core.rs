@@ -1,0 +1,410 @@
+//! A core: one process on one store, shared by all its managers.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::Listener;
+use super::Outcome;
+use super::claims::{Claim, Counters, Manager, State as ClaimState};
+use super::state::State;
+use crate::clock::Time;
+use crate::lease::{ClaimId, Loss, Ttl, Turns, Waiter};
+use crate::link::Trouble;
+use crate::runtime;
+use crate::store::{Inbox, Reply, Store};
+
+/// One process on one store. All calls return at once; what they come to is told to the listener.
+pub struct Core {
+    state: Mutex<State>,
+    store: Arc<dyn Store>,
+    id: u128,
+    /// Something is due earlier than the timing task thinks.
+    sooner: Arc<Notify>,
+    /// A give was answered.
+    given: Condvar,
+}
+
+/// What a caller wants.
+pub struct Acquire<'a> {
+    /// Who is told.
+    pub listener: Arc<dyn Listener>,
+    /// The listener's name for this call and for the lock it becomes.
+    pub slot: u32,
+    /// The manager it was called on.
+    pub manager: u32,
+    /// The full key.
+    pub key: &'a str,
+    /// The lease.
+    pub ttl: Ttl,
+    /// How long to wait; `None`: for ever.
+    pub timeout: Option<Duration>,
+    /// One attempt only.
+    pub once: bool,
+    /// Renew while held.
+    pub renewed: bool,
+}
+
+/// What a release came to within the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The answer comes later.
+    Later,
+    /// It isn't held: it was lost or given back before.
+    NotHeld,
+}
+
+impl Core {
+    pub(super) fn new(
+        patience: Duration,
+        store: impl FnOnce(Weak<dyn Inbox>) -> Arc<dyn Store>,
+    ) -> Arc<Core> {
+        let id = rand::random();
+        let core = Arc::new_cyclic(|core: &Weak<Core>| {
+            let store = store(core.clone());
+            Core {
+                state: Mutex::new(State::new(store.clone(), Turns::new(id), patience)),
+                store,
+                id,
+                sooner: Arc::default(),
+                given: Condvar::new(),
+            }
+        });
+        runtime::spawn(keep_time(Arc::downgrade(&core), core.sooner.clone()));
+        core
+    }
+
+    /// What tells this core's tokens from others'.
+    pub fn id(&self) -> u128 {
+        self.id
+    }
+
+    /// Where the store is, for messages.
+    pub fn place(&self) -> String {
+        self.store.place()
+    }
+
+    /// A manager begins; `slot` is the listener's name for it.
+    pub fn join(&self, listener: Arc<dyn Listener>, slot: u32) -> u32 {
+        let manager = Manager {
+            listener,
+            slot,
+            counters: Counters::default(),
+        };
+        self.state.lock().managers.insert(manager) as u32
+    }
+
+    /// A manager ends: its waiting calls are refused, its locks released without further ado.
+    pub fn leave(&self, manager: u32) {
+        self.change(|state, now| {
+            state.end_claims(now, |claim| claim.manager == manager);
+            state.managers.try_remove(manager as usize);
+        });
+        self.store.flush();
+        self.end_if_unused();
+    }
+
+    /// Refuses the waiting calls of a manager.
+    pub fn refuse_waiting(&self, manager: u32) {
+        self.change(|state, now| {
+            let waiting = |claim: &Claim| {
+                claim.manager == manager && matches!(claim.state, ClaimState::Waiting { .. })
+            };
+            state.end_claims(now, waiting);
+        });
+        self.store.flush();
+    }
+
+    /// Begins an acquire; the answer is an [`Outcome`]. The command is sent by the next [`flush`](Core::flush).
+    pub fn acquire(&self, wanted: Acquire<'_>) -> ClaimId {
+        self.change(|state, now| {
+            let index = state.lease_of(wanted.key);
+            let patience = if wanted.once {
+                Some(state.patience())
+            } else {
+                wanted.timeout
+            };
+            let claim = Claim {
+                listener: wanted.listener,
+                slot: wanted.slot,
+                manager: wanted.manager,
+                lease: index,
+                ttl: wanted.ttl,
+                state: ClaimState::Waiting { once: wanted.once },
+                since: now,
+                timer: None,
+            };
+            let claim = state.new_claim(claim, patience);
+            let waiter = Waiter {
+                claim,
+                ttl: wanted.ttl,
+                once: wanted.once,
+                renewed: wanted.renewed,
+            };
+            state.arrive(index, waiter, now);
+            claim
+        })
+    }
+
+    /// Ends a waiting call without an answer. `false`: it was answered already, or never waited.
+    pub fn cancel(&self, id: ClaimId) -> bool {
+        self.change(|state, now| state.cancel(id, now))
+    }
+
+    /// Gives a lock back.
+    pub fn release(&self, id: ClaimId) -> Released {
+        self.change(|state, now| state.release(id, now))
+    }
+
+    /// Sets what remains of a lock's lease; answered in `slot`. `false`: it isn't held.
+    pub fn extend(&self, id: ClaimId, slot: u32, ttl: Ttl) -> bool {
+        self.change(|state, now| {
+            let Some(held) = state
+                .claims
+                .get_mut(&id)
+                .filter(|claim| claim.state == ClaimState::Held)
+            else {
+                return false;
+            };
+            held.ttl = ttl;
+            let claim = Claim {
+                listener: held.listener.clone(),
+                slot,
+                manager: held.manager,
+                lease: held.lease,
+                ttl,
+                state: ClaimState::Extending { of: id },
+                since: now,
+                timer: None,
+            };
+            let index = claim.lease;
+            let patience = state.patience_for(ttl);
+            let caller = state.new_claim(claim, Some(patience));
+            state.drive(index, now, |lease, cx| lease.extend(id, caller, ttl, cx));
+            true
+        })
+    }
+
+    /// How long the lock is still ours; zero if it isn't.
+    pub fn remaining(&self, id: ClaimId) -> Duration {
+        let state = self.state.lock();
+        let deadline = state
+            .claims
+            .get(&id)
+            .filter(|claim| claim.state == ClaimState::Held)
+            .and_then(|claim| state.leases.get(claim.lease))
+            .and_then(|entry| entry.lease.deadline_of(id));
+        deadline.map_or(Duration::ZERO, |deadline| deadline.since(Time::now()))
+    }
+
+    /// Sends what calls have added.
+    pub fn flush(&self) {
+        self.store.flush();
+    }
+
+    /// Asks for a connection; what comes of it is an event. Returns whether there is one already, and the trouble
+    /// with the last one.
+    pub fn connect(&self) -> (bool, Option<Trouble>) {
+        let state = self.state.lock();
+        if !state.up {
+            self.store.wake();
+        }
+        (state.up, state.trouble.clone())
+    }
+
+    /// The counters of a manager; and of all: commands sent, renewals among them, connections made.
+    pub fn counters(&self, manager: u32) -> (Counters, u64, u64, u64) {
+        let state = self.state.lock();
+        let own = state
+            .managers
+            .get(manager as usize)
+            .map(|manager| manager.counters)
+            .unwrap_or_default();
+        let renewals = state.renewals;
+        drop(state);
+        let (commands, connections) = self.store.counts();
+        (own, commands, renewals, connections)
+    }
+
+    /// Ends everything of a JavaScript half that is no more, without telling it.
+    pub fn forget(&self, listener: &Arc<dyn Listener>) {
+        self.change(|state, now| {
+            state.end_claims(now, |claim| Arc::ptr_eq(&claim.listener, listener));
+            state
+                .managers
+                .retain(|_, manager| !Arc::ptr_eq(&manager.listener, listener));
+            state.take_ring();
+        });
+        self.store.flush();
+    }
+
+    /// Waits until all gives are answered, at most for `patience`: for a process that ends.
+    pub fn settle(&self, patience: Duration) {
+        self.store.flush();
+        let mut state = self.state.lock();
+        let until = std::time::Instant::now() + patience;
+        while state.gives > 0 && !self.given.wait_until(&mut state, until).timed_out() {}
+    }
+
+    /// A core that nobody uses and that has nothing left to give back is closed.
+    fn end_if_unused(&self) {
+        if self.is_unused() {
+            super::registry::sweep();
+        }
+    }
+
+    /// Whether nobody needs this core any more.
+    pub(super) fn is_unused(&self) -> bool {
+        let state = self.state.lock();
+        state.managers.is_empty()
+            && state.claims.is_empty()
+            && !state.wants_connection()
+            && state.gives == 0
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut State, Time) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = change(&mut state, Time::now());
+        let ring = state.take_ring();
+        let sooner = state.timers.needs_waking();
+        drop(state);
+        if sooner {
+            self.sooner.notify_one();
+        }
+        for listener in ring {
+            listener.ring();
+        }
+        result
+    }
+}
+
+impl State {
+    fn cancel(&mut self, id: ClaimId, now: Time) -> bool {
+        let waiting = self
+            .claims
+            .get(&id)
+            .filter(|claim| matches!(claim.state, ClaimState::Waiting { .. }));
+        let Some(index) = waiting.map(|claim| claim.lease) else {
+            return false;
+        };
+        self.drive(index, now, |lease, cx| lease.leave(id, cx));
+        self.drop_claim(id);
+        true
+    }
+
+    fn release(&mut self, id: ClaimId, now: Time) -> Released {
+        let Some(claim) = self
+            .claims
+            .get_mut(&id)
+            .filter(|claim| claim.state == ClaimState::Held)
+        else {
+            return Released::NotHeld;
+        };
+        claim.state = ClaimState::Releasing;
+        let (index, ttl) = (claim.lease, claim.ttl);
+        self.drive(index, now, |lease, cx| lease.release(id, cx));
+        let patience = self.patience_for(ttl);
+        if let Some(claim) = self.claims.get_mut(&id) {
+            // Not answered within the call.
+            self.timers.set(
+                super::timers::Timer::Claim(id),
+                &mut claim.timer,
+                Some(now + patience),
+            );
+        }
+        Released::Later
+    }
+
+    /// Ends claims: those that wait are refused, those that hold lose the lock, which is released.
+    fn end_claims(&mut self, now: Time, which: impl Fn(&Claim) -> bool) {
+        let ids: Vec<ClaimId> = self
+            .claims
+            .iter()
+            .filter(|(_, claim)| which(claim))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
+            let Some(claim) = self.claims.get(&id) else {
+                continue;
+            };
+            let index = claim.lease;
+            match claim.state {
+                ClaimState::Waiting { .. } => {
+                    self.drive(index, now, |lease, cx| lease.leave(id, cx));
+                    self.finish(id, Outcome::Closed);
+                }
+                ClaimState::Held => {
+                    self.drive(index, now, |lease, cx| lease.revoke(id, Loss::Closed, cx));
+                }
+                ClaimState::Releasing | ClaimState::Extending { .. } => {}
+            }
+        }
+    }
+
+    /// Forgets a waiting claim that nobody is to be told about.
+    fn drop_claim(&mut self, id: ClaimId) {
+        let Some(mut claim) = self.claims.remove(&id) else {
+            return;
+        };
+        self.timers
+            .set(super::timers::Timer::Claim(id), &mut claim.timer, None);
+        if let Some(manager) = self.managers.get_mut(claim.manager as usize) {
+            manager.counters.waiting -= 1;
+            manager.counters.failed += 1;
+        }
+    }
+}
+
+impl Inbox for Core {
+    fn replies(&self, replies: Vec<Reply>) {
+        self.change(|state, now| {
+            for reply in replies {
+                state.reply(reply, now);
+            }
+        });
+        self.given.notify_all();
+        self.store.flush();
+        self.end_if_unused();
+    }
+
+    fn up(&self) {
+        self.change(|state, now| state.went_up(now));
+        self.store.flush();
+    }
+
+    fn down(&self, trouble: &Trouble) {
+        self.change(|state, now| state.went_down(trouble, now));
+    }
+
+    fn wanted(&self) -> bool {
+        self.state.lock().wants_connection()
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.sooner.notify_one();
+    }
+}
+
+/// Wakes the core whenever something is due, until it is dropped.
+async fn keep_time(core: Weak<Core>, sooner: Arc<Notify>) {
+    loop {
+        let Some(next) = core.upgrade().map(|core| core.state.lock().timers.plan()) else {
+            return;
+        };
+        // The clock that counts decides; this sleep is only a hint, and it stops while the machine is suspended.
+        let pause = next.map_or(Duration::from_secs(3_600), |next| next.since(Time::now()));
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = sooner.notified() => {}
+        }
+        let Some(core) = core.upgrade() else { return };
+        core.change(|state, now| state.tick(now));
+        core.store.flush();
+        core.end_if_unused();
+    }
+}

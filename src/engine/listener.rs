@@ -1,0 +1,80 @@
+//! Who is told what came of a call.
+
+use std::time::Duration;
+
+use crate::lease::{Loss, Token};
+use crate::store::Trouble;
+
+/// A JavaScript half: everything that was called by it is answered to it.
+///
+/// `complete` and `event` are called with the core locked and must only put things away; `ring` comes after, unlocked.
+pub trait Listener: Send + Sync {
+    /// The call or lock in `slot` has come to something.
+    fn complete(&self, slot: u32, outcome: Outcome);
+    /// Something happened to the connection of the manager in `slot`.
+    fn event(&self, slot: u32, event: Event);
+    /// There is something to fetch.
+    fn ring(&self);
+}
+
+/// What a call came to, or what became of a lock.
+#[derive(Debug)]
+pub enum Outcome {
+    /// acquire: the lock is held.
+    Granted {
+        /// The turn, for the lock's public token.
+        token: Token,
+        /// The fencing number.
+        fence: u64,
+        /// How long it took.
+        waited: Duration,
+    },
+    /// acquire, one attempt: somebody else has it.
+    Busy,
+    /// acquire: the time was over while somebody else had it.
+    TimedOut {
+        /// How long it waited.
+        waited: Duration,
+        /// How often this turn asked.
+        attempts: u32,
+        /// Where it stood.
+        phase: Phase,
+        /// Who has it, if known.
+        holder: Option<String>,
+    },
+    /// acquire, release, extend: the store can't be used, or didn't answer in time.
+    Unavailable(Trouble),
+    /// acquire: the key holds data of another kind.
+    WrongType(Trouble),
+    /// acquire: the manager was closed.
+    Closed,
+    /// release: whether it was ours until now.
+    Released(bool),
+    /// extend: done.
+    Extended,
+    /// A held lock, or an extend of it: it isn't ours any more.
+    Lost(Loss),
+}
+
+/// Where a caller stood when its time was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// First in line: asking the store from time to time.
+    Spinning,
+    /// Behind other callers of this process.
+    Queued,
+    /// The connection was still being made.
+    Connecting,
+}
+
+/// Something about the connection.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// It can't be made, or broke. Comes once until it is there again; with definite trouble, each time it was tried.
+    Unavailable(Trouble),
+    /// It is there; `again`: after trouble.
+    Available {
+        /// There was trouble before.
+        again: bool,
+    },
+}

@@ -1,0 +1,331 @@
+//! What a store's answers do.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::claims::State as ClaimState;
+use super::state::State;
+use super::{Event, Outcome};
+use crate::clock::Time;
+use crate::lease::{ClaimId, Op, Token, Ttl};
+use crate::link::{Class, Trouble};
+use crate::store::{Answer, Command, Reply};
+use crate::wait::BACKOFF;
+
+/// When a command is said again that couldn't be sent although there is a connection, as far as we were told: the news
+/// of its end is on its way.
+const NEWS: Duration = Duration::from_millis(5);
+
+impl State {
+    pub(super) fn reply(&mut self, reply: Reply, now: Time) {
+        let Reply {
+            command,
+            sent,
+            answer,
+        } = reply;
+        match command.op {
+            Op::Take { ttl, .. } => self.take_answered(&command, ttl, sent, answer, now),
+            Op::Give { .. } => self.give_answered(&command, answer, now),
+            Op::Keep { ttl, block } => self.keep_answered(&command, ttl, block, sent, answer, now),
+            Op::Swap { to, ttl } => self.swap_answered(&command, to, ttl, sent, answer, now),
+        }
+    }
+
+    fn take_answered(
+        &mut self,
+        command: &Command,
+        ttl: Ttl,
+        sent: Time,
+        answer: Answer,
+        now: Time,
+    ) {
+        let token = command.token;
+        let forgotten = ttl.forgotten(sent);
+        let index = self.find(&command.key);
+        let current = index.filter(|index| self.has_token(*index, token));
+        let Some(index) = current else {
+            // Nobody waits for it any more. Its give was sent behind it on the same connection, unless that broke.
+            if matches!(answer, Answer::Unanswered(_)) {
+                let op = Op::Give {
+                    ttl,
+                    tainted: Some(forgotten),
+                };
+                self.adopt(
+                    &Command {
+                        op,
+                        caller: None,
+                        ..command.clone()
+                    },
+                    now,
+                );
+            }
+            return;
+        };
+        match answer {
+            Answer::Done(last) => {
+                self.drive(index, now, |lease, cx| lease.granted(token, last, sent, cx));
+            }
+            Answer::Taken { left, holder } => {
+                let pause = self.pause(index);
+                // Sleeping longer than the holder's lease lasts makes no sense.
+                let expiry =
+                    left.map(|left| Duration::from_millis(left + self.random.random_range(1..=10)));
+                let again = now + expiry.map_or(pause, |expiry| expiry.min(pause));
+                self.drive(index, now, |lease, cx| {
+                    lease.taken(token, Some(holder), again, cx)
+                });
+            }
+            Answer::Failed(trouble) => {
+                let again = now + self.pause(index);
+                if let Some(entry) = self.leases.get_mut(index) {
+                    // The script may have failed behind the point where the key was ours.
+                    let until = (trouble.class() != Class::WrongType).then_some(forgotten);
+                    entry.lease.failed(token, until, Some(again));
+                    entry.trouble = Some(trouble.clone());
+                }
+                self.fail_waiting(index, &trouble, now);
+            }
+            Answer::Unanswered(trouble) => {
+                let again = self.up.then(|| now + NEWS);
+                if let Some(entry) = self.leases.get_mut(index) {
+                    entry.lease.failed(token, Some(forgotten), again);
+                }
+                self.fail_waiting(index, &trouble, now);
+            }
+            Answer::Unsent => self.unsent(index, token, now),
+            Answer::NotOurs => {}
+        }
+    }
+
+    fn give_answered(&mut self, command: &Command, answer: Answer, now: Time) {
+        self.gives = self.gives.saturating_sub(1);
+        let token = command.token;
+        let mine = match answer {
+            Answer::Done(_) => true,
+            Answer::NotOurs | Answer::Taken { .. } => false,
+            Answer::Failed(trouble) if trouble.class() == Class::Passing => {
+                return self.adopt(command, now);
+            }
+            Answer::Failed(trouble) => {
+                self.orphans.abandon(token);
+                if let Some(caller) = command.caller {
+                    // Data of another kind is not our lock; anything else is for the caller to know.
+                    let gone = trouble.class() == Class::WrongType;
+                    self.finish(
+                        caller,
+                        if gone {
+                            Outcome::Released(false)
+                        } else {
+                            Outcome::Unavailable(trouble)
+                        },
+                    );
+                }
+                return;
+            }
+            Answer::Unanswered(_) | Answer::Unsent => return self.adopt(command, now),
+        };
+        if !self.orphans.is_empty() {
+            self.orphans.answered(token, now);
+        }
+        if let Some(caller) = command.caller {
+            self.finish(caller, Outcome::Released(mine));
+        }
+    }
+
+    fn keep_answered(
+        &mut self,
+        command: &Command,
+        ttl: Ttl,
+        block: u32,
+        sent: Time,
+        answer: Answer,
+        now: Time,
+    ) {
+        let token = command.token;
+        let Some(index) = self.find(&command.key) else {
+            return;
+        };
+        match answer {
+            Answer::Done(last) => {
+                let numbers = (block > 0).then_some((last, block));
+                let extended = command.caller.is_some();
+                self.drive(index, now, |lease, cx| {
+                    lease.kept(token, sent, ttl, numbers, extended, cx)
+                });
+                self.extended(command.caller);
+            }
+            Answer::NotOurs | Answer::Taken { .. } => {
+                self.drive(index, now, |lease, cx| lease.lost(token, cx));
+            }
+            Answer::Failed(trouble) if trouble.class() == Class::WrongType => {
+                self.drive(index, now, |lease, cx| lease.lost(token, cx));
+            }
+            Answer::Failed(trouble) => {
+                self.hold_on(index, command, token, ttl, None, Some(trouble), now)
+            }
+            Answer::Unanswered(_) => self.hold_on(index, command, token, ttl, None, None, now),
+            Answer::Unsent => self.unsent(index, token, now),
+        }
+    }
+
+    fn swap_answered(
+        &mut self,
+        command: &Command,
+        to: Token,
+        ttl: Ttl,
+        sent: Time,
+        answer: Answer,
+        now: Time,
+    ) {
+        let index = self
+            .find(&command.key)
+            .filter(|index| self.has_token(*index, to));
+        let Some(index) = index else {
+            if matches!(answer, Answer::Unanswered(_)) {
+                let op = Op::Give {
+                    ttl,
+                    tainted: Some(ttl.forgotten(sent)),
+                };
+                for token in [command.token, to] {
+                    self.adopt(
+                        &Command {
+                            token,
+                            op,
+                            caller: None,
+                            ..command.clone()
+                        },
+                        now,
+                    );
+                }
+            }
+            return;
+        };
+        match answer {
+            Answer::Done(_) => {
+                self.drive(index, now, |lease, cx| lease.swapped(to, sent, ttl, cx));
+                self.extended(command.caller);
+            }
+            Answer::NotOurs | Answer::Taken { .. } => {
+                self.drive(index, now, |lease, cx| lease.lost(to, cx));
+            }
+            Answer::Failed(trouble) => {
+                self.hold_on(
+                    index,
+                    command,
+                    to,
+                    ttl,
+                    Some(ttl.forgotten(sent)),
+                    Some(trouble),
+                    now,
+                );
+            }
+            Answer::Unanswered(_) => self.hold_on(
+                index,
+                command,
+                to,
+                ttl,
+                Some(ttl.forgotten(sent)),
+                None,
+                now,
+            ),
+            Answer::Unsent => self.unsent(index, to, now),
+        }
+    }
+
+    /// A command about a held lease came to nothing: it is tried again until the deadline.
+    #[allow(clippy::too_many_arguments)]
+    fn hold_on(
+        &mut self,
+        index: usize,
+        command: &Command,
+        token: Token,
+        ttl: Ttl,
+        until: Option<Time>,
+        refused: Option<Trouble>,
+        now: Time,
+    ) {
+        let again = (refused.is_some() || self.up).then(|| now + ttl.renewal_retry());
+        self.drive(index, now, |lease, _| lease.failed(token, until, again));
+        if let (Some(caller), Some(trouble)) = (command.caller, refused) {
+            self.finish(caller, Outcome::Unavailable(trouble));
+        }
+    }
+
+    fn unsent(&mut self, index: usize, token: Token, now: Time) {
+        let again = self.up.then(|| now + NEWS);
+        self.drive(index, now, |lease, _| lease.failed(token, None, again));
+        self.store.wake();
+    }
+
+    fn extended(&mut self, caller: Option<ClaimId>) {
+        if let Some(caller) = caller
+            && let Some(claim) = self.claims.get(&caller)
+            && let ClaimState::Extending { of } = claim.state
+            && self
+                .claims
+                .get(&of)
+                .is_some_and(|held| held.state == ClaimState::Held)
+        {
+            self.finish(caller, Outcome::Extended);
+        }
+    }
+
+    /// The pause until the next attempt.
+    fn pause(&mut self, index: usize) -> Duration {
+        let polls = self.leases.get_mut(index).map_or(1, |entry| {
+            entry.polls += 1;
+            entry.polls
+        });
+        BACKOFF.pause(polls, &mut self.random)
+    }
+
+    fn has_token(&self, index: usize, token: Token) -> bool {
+        self.leases
+            .get(index)
+            .is_some_and(|entry| entry.lease.token() == Some(token))
+    }
+
+    /// Those of a lease's waiting callers for whom this trouble is final: with definite trouble all of them,
+    /// otherwise those that wanted one attempt only.
+    fn fail_waiting(&mut self, index: usize, trouble: &Trouble, now: Time) {
+        let mut failed = Vec::new();
+        self.drive(index, now, |lease, cx| match trouble.class() {
+            Class::Passing => lease.dismiss_once(cx, |claim| failed.push(claim)),
+            Class::Definite | Class::WrongType => lease.dismiss(cx, |claim| failed.push(claim)),
+        });
+        for claim in failed {
+            let trouble = trouble.clone();
+            self.finish(
+                claim,
+                match trouble.class() {
+                    Class::WrongType => Outcome::WrongType(trouble),
+                    _ => Outcome::Unavailable(trouble),
+                },
+            );
+        }
+    }
+
+    pub(super) fn went_up(&mut self, now: Time) {
+        self.up = true;
+        let again = self.trouble.take().is_some();
+        self.tell_managers(&Event::Available { again });
+        self.give_orphans(now);
+        let all: Vec<usize> = self.leases.iter().map(|(index, _)| index).collect();
+        for index in all {
+            self.drive(index, now, |lease, cx| lease.resume(cx));
+        }
+    }
+
+    pub(super) fn went_down(&mut self, trouble: &Trouble, now: Time) {
+        self.up = false;
+        let news = self.trouble.replace(trouble.clone()).is_none();
+        if news || trouble.class() == Class::Definite {
+            self.tell_managers(&Event::Unavailable(trouble.clone()));
+        }
+        let all: Vec<usize> = self.leases.iter().map(|(index, _)| index).collect();
+        for index in all {
+            self.fail_waiting(index, trouble, now);
+        }
+    }
+}

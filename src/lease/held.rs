@@ -1,0 +1,136 @@
+//! The state of a lock that this process has, and the rules by which it passes from caller to caller.
+
+use std::time::Duration;
+
+use super::numbers::{LARGEST_BLOCK, Numbers};
+use super::queue::{ClaimId, Waiter};
+use super::{Op, Token, Ttl};
+use crate::clock::Time;
+
+/// How long a process serves its own callers before it gives the key back and asks again, so that callers
+/// of other processes get a chance.
+const TURN: Duration = Duration::from_millis(20);
+/// The same in holders, counted only while another process is known to wait.
+const TURN_HOLDERS: u32 = 16;
+
+/// Renewals that fall due within this span are sent together, earlier than they must.
+fn renewal_grid(ttl: Ttl) -> Duration {
+    (ttl.span() / 15).min(Duration::from_millis(200))
+}
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) token: Token,
+    pub(super) ttl: Ttl,
+    /// Until when the lease is ours.
+    pub(super) deadline: Time,
+    /// When the last confirmed command was sent.
+    pub(super) confirmed: Time,
+    pub(super) numbers: Numbers,
+    /// How many numbers were reserved last.
+    pub(super) block: u32,
+    pub(super) holder: Holder,
+    /// When this turn began, and how many callers it served.
+    pub(super) since: Time,
+    pub(super) served: u32,
+    /// Another process wants the key, as far as we know.
+    pub(super) contended: bool,
+    /// A keep is on its way, or should be and can't for want of a link.
+    pub(super) keeping: bool,
+    /// The last command about this lease failed.
+    pub(super) doubtful: bool,
+    /// When to renew.
+    pub(super) again: Option<Time>,
+    /// Renamings that aren't answered, oldest first.
+    pub(super) swaps: Vec<(Token, Token, Ttl)>,
+    pub(super) tainted: Option<Time>,
+}
+
+/// The caller that has the lock.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) claim: ClaimId,
+    pub(super) ttl: Ttl,
+    pub(super) renewed: bool,
+    /// Until when it may believe that it has it: the lease's deadline, or its own if it isn't renewed.
+    pub(super) deadline: Time,
+}
+
+impl Held {
+    /// Whether the turn may go on with this caller on the lease as it is. If not, the key is given back and asked for
+    /// again in one go, which costs a round trip and never hands on a lease that is about to end.
+    pub(super) fn suits(&self, next: &Waiter, now: Time) -> bool {
+        let left = self.deadline.since(now);
+        let turn_used_up =
+            now.since(self.since) >= TURN || (self.contended && self.served >= TURN_HOLDERS);
+        // A lease much longer than asked for would keep others waiting longer after a crash than this caller wanted.
+        let too_long = left > next.ttl.span() + next.ttl.beat() * 2;
+        let enough = if next.renewed {
+            next.ttl.claim_window()
+        } else {
+            next.ttl
+                .span()
+                .saturating_sub(next.ttl.drift() + next.ttl.claim_window())
+        };
+        !turn_used_up && !too_long && left >= enough && self.numbers.left() > 0
+    }
+
+    /// Makes `next` the holder. `None` if no number is left.
+    pub(super) fn serve(&mut self, next: &Waiter, now: Time) -> Option<u64> {
+        let fence = self.numbers.take()?;
+        self.served += 1;
+        let deadline = if next.renewed {
+            self.deadline
+        } else {
+            self.deadline.min(next.ttl.deadline(now))
+        };
+        self.holder = Holder {
+            claim: next.claim,
+            ttl: next.ttl,
+            renewed: next.renewed,
+            deadline,
+        };
+        if next.ttl > self.ttl && next.renewed {
+            self.again = Some(now);
+        } else {
+            self.plan_renewal();
+        }
+        self.ttl = next.ttl;
+        Some(fence)
+    }
+
+    /// When the holder's lease is to be renewed next, counted from the last confirmation.
+    pub(super) fn plan_renewal(&mut self) {
+        let ttl = self.holder.ttl;
+        self.again = (self.holder.renewed && !self.keeping)
+            .then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
+    }
+
+    /// A keep, reserving numbers too if they run low while callers wait.
+    pub(super) fn keep(&mut self, waiting: usize) -> Op {
+        self.keeping = true;
+        self.again = None;
+        let block = if self.runs_low(waiting) {
+            self.next_block()
+        } else {
+            0
+        };
+        if block > 0 {
+            self.block = block;
+        }
+        Op::Keep {
+            ttl: self.ttl,
+            block,
+        }
+    }
+
+    /// Half of the reserved numbers are used, and there are callers for the rest.
+    pub(super) fn runs_low(&self, waiting: usize) -> bool {
+        let left = self.numbers.left();
+        left <= u64::from(self.block) / 2 && (waiting as u64) > left
+    }
+
+    fn next_block(&self) -> u32 {
+        (self.block.max(8) * 2).min(LARGEST_BLOCK)
+    }
+}

@@ -1,0 +1,62 @@
+//! One lock as one process sees it: pure, without I/O and without a clock of its own. Events in, actions out.
+
+mod held;
+mod machine;
+mod numbers;
+mod queue;
+mod token;
+mod ttl;
+mod waiting;
+
+pub use machine::{Action, Cx, Lease, Loss, Standing};
+pub use numbers::LARGEST_BLOCK;
+pub use queue::{ClaimId, Waiter};
+pub use token::{Token, Turns, VERSION};
+pub use ttl::Ttl;
+
+/// Something a lease wants from the server. All of it is safe to repeat, in any order, at any later time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Make the key ours if it is free, and reserve `block` fencing numbers.
+    Take {
+        /// The lease.
+        ttl: Ttl,
+        /// How many numbers.
+        block: u32,
+        /// What went before.
+        attempt: Attempt,
+    },
+    /// Free the key if it is ours.
+    Give {
+        /// Of the lease that is given back: after it (and grace) there is nothing left to give.
+        ttl: Ttl,
+        /// An earlier command about this token may still be under way, on a link that was replaced, until then.
+        tainted: Option<crate::clock::Time>,
+    },
+    /// Raise what remains of the key's ttl if it is ours; reserve numbers if `block` isn't 0. Never creates a key.
+    Keep {
+        /// The lease.
+        ttl: Ttl,
+        /// How many numbers.
+        block: u32,
+    },
+    /// Rename our lease and set its ttl: the only way to shorten one, because a late copy of
+    /// this command then finds another name.
+    Swap {
+        /// The new name.
+        to: Token,
+        /// The new lease.
+        ttl: Ttl,
+    },
+}
+
+/// What a take follows on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Nothing is known yet.
+    First,
+    /// The key was taken when we last asked.
+    Again,
+    /// We just gave the key back, although more of our callers want it: others come first.
+    AfterOwnTurn,
+}

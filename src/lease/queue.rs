@@ -1,0 +1,158 @@
+//! The local waiters of one key, first come, first served.
+
+use std::collections::VecDeque;
+
+use super::Ttl;
+
+/// The number of a caller's request, rising in order of arrival, never used twice in a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimId(pub u64);
+
+/// A caller in the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiter {
+    /// Whose it is; also its place in the order.
+    pub claim: ClaimId,
+    /// The lease it asks for.
+    pub ttl: Ttl,
+    /// One attempt: it is refused as soon as the lock is known to be taken.
+    pub once: bool,
+    /// Its lease is renewed while it holds the lock.
+    pub renewed: bool,
+}
+
+/// First come, first served; leaving from the middle costs a binary search.
+#[derive(Debug, Default)]
+pub struct Queue {
+    /// In order of arrival. Waiters that left stay as `None` until they reach the front, so that leaving
+    /// doesn't move the others.
+    places: VecDeque<(ClaimId, Option<Waiter>)>,
+    waiting: usize,
+    once: usize,
+}
+
+impl Queue {
+    /// Joins at the end. Claims must rise.
+    pub fn push(&mut self, waiter: Waiter) {
+        debug_assert!(
+            self.places
+                .back()
+                .is_none_or(|(last, _)| *last < waiter.claim)
+        );
+        self.waiting += 1;
+        self.once += usize::from(waiter.once);
+        self.places.push_back((waiter.claim, Some(waiter)));
+    }
+
+    /// The first in line.
+    pub fn front(&self) -> Option<&Waiter> {
+        self.places.front().and_then(|(_, waiter)| waiter.as_ref())
+    }
+
+    /// Takes the first in line out.
+    pub fn pop(&mut self) -> Option<Waiter> {
+        let waiter = self.places.pop_front().and_then(|(_, waiter)| waiter)?;
+        self.left(&waiter);
+        Some(waiter)
+    }
+
+    /// Takes one out wherever it stands.
+    pub fn remove(&mut self, claim: ClaimId) -> Option<Waiter> {
+        let place = self
+            .places
+            .binary_search_by_key(&claim, |(claim, _)| *claim)
+            .ok()?;
+        let waiter = self
+            .places
+            .get_mut(place)
+            .and_then(|(_, waiter)| waiter.take())?;
+        self.left(&waiter);
+        Some(waiter)
+    }
+
+    /// Takes out those that wanted one attempt only.
+    pub fn remove_once(&mut self, mut each: impl FnMut(Waiter)) {
+        if self.once == 0 {
+            return;
+        }
+        for (_, place) in &mut self.places {
+            if place.is_some_and(|waiter| waiter.once)
+                && let Some(waiter) = place.take()
+            {
+                self.waiting -= 1;
+                each(waiter);
+            }
+        }
+        self.once = 0;
+        self.close_front();
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    fn left(&mut self, waiter: &Waiter) {
+        self.waiting -= 1;
+        self.once -= usize::from(waiter.once);
+        self.close_front();
+    }
+
+    /// The front is always somebody who waits; and places of those who left don't pile up behind one who stays.
+    fn close_front(&mut self) {
+        while self
+            .places
+            .front()
+            .is_some_and(|(_, waiter)| waiter.is_none())
+        {
+            self.places.pop_front();
+        }
+        if self.places.len() > 32 && self.places.len() > 2 * self.waiting {
+            self.places.retain(|(_, waiter)| waiter.is_some());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(number: u64, once: bool) -> Waiter {
+        Waiter {
+            claim: ClaimId(number),
+            ttl: Ttl::from_millis(1_000),
+            once,
+            renewed: true,
+        }
+    }
+
+    fn drain(queue: &mut Queue) -> Vec<u64> {
+        std::iter::from_fn(|| queue.pop())
+            .map(|waiter| waiter.claim.0)
+            .collect()
+    }
+
+    #[test]
+    fn first_come_first_served_also_when_some_leave() {
+        let mut queue = Queue::default();
+        (0..100).for_each(|number| queue.push(waiter(number, number % 10 == 9)));
+        for number in (0..100).filter(|number| number % 3 == 0) {
+            assert!(queue.remove(ClaimId(number)).is_some());
+            assert!(queue.remove(ClaimId(number)).is_none());
+        }
+        let mut refused = Vec::new();
+        queue.remove_once(|waiter| refused.push(waiter.claim.0));
+        assert_eq!(refused, [19, 29, 49, 59, 79, 89]);
+        let expected: Vec<u64> = (0..100)
+            .filter(|number| number % 3 != 0 && number % 10 != 9)
+            .collect();
+        assert_eq!(queue.len(), expected.len());
+        assert_eq!(drain(&mut queue), expected);
+        assert!(queue.is_empty());
+    }
+}

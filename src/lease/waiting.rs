@@ -1,0 +1,41 @@
+//! The state of a lock that this process wants and doesn't have.
+
+use super::{Attempt, Op, Token, Ttl};
+use crate::clock::Time;
+
+/// A turn that was asked for.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) token: Token,
+    /// What the next take asks for; fixed at the start of the turn, so that a repeated take is the same command.
+    pub(super) ttl: Ttl,
+    pub(super) block: u32,
+    pub(super) attempt: Attempt,
+    /// A take was handed to the store and isn't answered.
+    pub(super) asked: bool,
+    /// When to ask again.
+    pub(super) again: Option<Time>,
+    /// How often we asked and were answered.
+    pub(super) attempts: u32,
+    /// Somebody else has the key, as far as we know; and who, if the server said.
+    pub(super) taken: Option<Option<String>>,
+    /// A take whose outcome is unknown may still be executed until then.
+    pub(super) tainted: Option<Time>,
+}
+
+impl Waiting {
+    pub(super) fn take(&mut self) -> Op {
+        self.asked = true;
+        self.again = None;
+        Op::Take {
+            ttl: self.ttl,
+            block: self.block,
+            attempt: self.attempt,
+        }
+    }
+
+    /// Whether a command of this turn can have left something on the server, or can still do so.
+    pub(super) fn may_have_left_something(&self, now: Time) -> bool {
+        self.asked || self.tainted.is_some_and(|until| now < until)
+    }
+}

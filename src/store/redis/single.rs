@@ -1,0 +1,188 @@
+//! One server: every lock in it, one connection to it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::{Cmd, Script, Value};
+
+use super::burst::{self, Burst, NO_FLOOR, Names};
+use crate::clock::Time;
+use crate::link::{Endpoint, Link, Owner};
+use crate::store::{Answer, Command, Inbox, Reply, Store, Trouble};
+
+/// A store in one Redis or Valkey server.
+pub struct Single {
+    link: Link<Burst>,
+    inbox: Weak<dyn Inbox>,
+    /// Added and not yet sent. Locked for moments only, also while the wire is.
+    pending: Mutex<Vec<Command>>,
+    names: Names,
+    script: Script,
+    floor: Floor,
+}
+
+impl Single {
+    /// Keys get `prefix` where the store names them itself; answers go to `inbox`.
+    pub fn new(endpoint: Endpoint, prefix: &str, inbox: Weak<dyn Inbox>) -> Arc<Single> {
+        Arc::new_cyclic(|single: &Weak<Single>| Single {
+            link: Link::new(endpoint, single.clone()),
+            inbox,
+            pending: Mutex::new(Vec::new()),
+            names: Names::new(prefix),
+            script: burst::script(),
+            floor: Floor::default(),
+        })
+    }
+
+    fn call(&self, burst: &Burst, bytes: &mut Vec<u8>) {
+        burst::call(burst, &self.names, "EVALSHA", self.script.get_hash())
+            .write_packed_command(bytes);
+    }
+
+    fn answer_all(&self, commands: Vec<Command>, sent: Time, answer: impl Fn() -> Answer) {
+        if let Some(inbox) = self.inbox.upgrade()
+            && !commands.is_empty()
+        {
+            let reply = |command| Reply {
+                command,
+                sent,
+                answer: answer(),
+            };
+            inbox.replies(commands.into_iter().map(reply).collect());
+        }
+    }
+}
+
+impl Store for Single {
+    fn submit(&self, command: Command) {
+        self.pending.lock().push(command);
+    }
+
+    fn flush(&self) {
+        let up = self.link.send(|wire| {
+            // Taken while the wire is locked: two threads that flush can't change the order.
+            let commands = std::mem::take(&mut *self.pending.lock());
+            if commands.is_empty() {
+                return;
+            }
+            let now = Time::now();
+            let floor = self.floor.at(now);
+            for commands in burst::bursts(commands) {
+                wire.push(Burst { commands, floor }, now, |burst, bytes| {
+                    self.call(burst, bytes)
+                });
+            }
+        });
+        if !up {
+            let commands = std::mem::take(&mut *self.pending.lock());
+            self.answer_all(commands, Time::now(), || Answer::Unsent);
+        }
+    }
+
+    fn wake(&self) {
+        self.link.wake();
+    }
+
+    fn place(&self) -> String {
+        self.link.endpoint().to_string()
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        self.link.counts()
+    }
+}
+
+impl Owner<Burst> for Single {
+    fn prologue(&self) -> Vec<Cmd> {
+        // With the script in place no command of ours has to be sent twice.
+        vec![
+            redis::cmd("SCRIPT")
+                .arg("LOAD")
+                .arg(include_str!("scripts/burst.lua"))
+                .clone(),
+        ]
+    }
+
+    fn up(&self) {
+        self.floor.forget();
+        if let Some(inbox) = self.inbox.upgrade() {
+            inbox.up();
+        }
+    }
+
+    fn down(&self, trouble: &Trouble, unanswered: Vec<(Burst, Time)>) -> bool {
+        let Some(inbox) = self.inbox.upgrade() else {
+            return false;
+        };
+        inbox.down(trouble);
+        for (burst, sent) in unanswered {
+            self.answer_all(burst.commands, sent, || Answer::Unanswered(trouble.clone()));
+        }
+        inbox.wanted()
+    }
+
+    fn answer(&self, burst: Burst, sent: Time, value: Value) {
+        if let Value::ServerError(error) = &value
+            && error.code() == "NOSCRIPT"
+        {
+            // The script cache was emptied. Nothing of the burst was executed, so it may be sent again: whole.
+            let mut again = Some(burst);
+            self.link.send(|wire| {
+                if let Some(burst) = again.take() {
+                    let source = include_str!("scripts/burst.lua");
+                    wire.push(burst, Time::now(), |burst, bytes| {
+                        burst::call(burst, &self.names, "EVAL", source).write_packed_command(bytes);
+                    });
+                }
+            });
+            if let Some(burst) = again {
+                self.answer_all(burst.commands, sent, || Answer::Unsent);
+            }
+            return;
+        }
+        let floor = burst.floor;
+        let (replies, number) = burst::answers(burst, sent, value);
+        self.floor.answered(floor, number, sent);
+        if let Some(inbox) = self.inbox.upgrade() {
+            inbox.replies(replies);
+        }
+    }
+}
+
+/// The number below which a fence counter can't be what it was: learnt once per connection, since a server that
+/// failed over or restarted has lost all of them.
+#[derive(Default)]
+struct Floor {
+    /// 0: none is known.
+    number: AtomicU64,
+    learnt: Mutex<Option<Time>>,
+}
+
+/// A floor is believed for this long.
+const FLOOR_LASTS: Duration = Duration::from_secs(3_600);
+
+impl Floor {
+    /// What a command that is sent now carries.
+    fn at(&self, now: Time) -> u64 {
+        match (self.number.load(Ordering::Acquire), *self.learnt.lock()) {
+            (number, Some(learnt)) if number > 0 && now.since(learnt) < FLOOR_LASTS => number,
+            _ => NO_FLOOR,
+        }
+    }
+
+    /// Only a number that was compared with the server's clock, on this connection, can be a floor.
+    fn answered(&self, carried: u64, number: Option<u64>, sent: Time) {
+        if carried == NO_FLOOR
+            && let Some(number) = number
+        {
+            *self.learnt.lock() = Some(sent);
+            self.number.store(number, Ordering::Release);
+        }
+    }
+
+    fn forget(&self) {
+        self.number.store(0, Ordering::Release);
+    }
+}
