@@ -74,6 +74,17 @@ function takeSlot(target) {
   return slot
 }
 
+/**
+ * Ends a manager of the addon. What was said of its connection is fetched before its slot goes to another target.
+ * @param {any} native
+ * @param {number} slot
+ */
+function close(native, slot) {
+  native.leave()
+  fetchNow()
+  freeSlot(slot)
+}
+
 /** @param {number} slot */
 function freeSlot(slot) {
   targets[slot] = undefined
@@ -82,7 +93,13 @@ function freeSlot(slot) {
 
 /** Gives every record that is there to its target. */
 function fetch() {
-  if (fetching || postponed) return
+  if (postponed) return
+  fetchNow()
+}
+
+function fetchNow() {
+  // A record's target may call us; what that brings is fetched by the loop that is under way.
+  if (fetching) return
   fetching = true
   try {
     for (;;) {
@@ -211,4 +228,4 @@ function atExit(last) {
   registry[name].add(last)
 }
 
-module.exports = { CODE, open, takeSlot, freeSlot, fetchSoon, flushSoon, detail, begin, end, nextTick }
+module.exports = { CODE, open, close, takeSlot, freeSlot, fetchSoon, flushSoon, detail, begin, end, nextTick }

@@ -228,6 +228,7 @@ class Claim {
   /** @param {'expired' | 'taken' | 'unreachable' | 'closed'} reason */
   lost(reason) {
     this.ended(LOST)
+    if (this.loss) return
     this.loss = new LockLostError(this.key, reason)
     this.manager.announce('lost', this.loss)
     this.controller?.abort(this.loss)

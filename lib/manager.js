@@ -3,7 +3,7 @@
 const { EventEmitter } = require('node:events')
 const timers = require('node:timers')
 const { inspect } = require('node:util')
-const { CODE, begin, detail, end, flushSoon, freeSlot, nextTick, open } = require('./bridge')
+const { CODE, begin, close, detail, end, nextTick, open } = require('./bridge')
 const { claim } = require('./claim')
 const { LockClosedError, LockLostError, LockUnavailableError } = require('./errors')
 const {
@@ -82,25 +82,47 @@ class Inner {
   }
 
   leave() {
-    this.native.leave()
-    freeSlot(this.slot)
+    close(this.native, this.slot)
   }
 }
 
 class LockManager extends EventEmitter {
-  #store
-  #defaults
+  #source
+  /** @type {ReturnType<typeof managerOptions> | undefined} */
+  #settings
   /** @type {Inner | undefined} */
   #inner
   /** @type {Promise<void> | undefined} */
   #closing
 
-  /** @param {any} options */
-  constructor(options) {
+  /** @param {() => any} source of the options; asked for at the first use */
+  constructor(source) {
     super()
-    const { store, defaults } = managerOptions(options, process.env)
-    this.#store = store
-    this.#defaults = defaults
+    this.#source = source
+  }
+
+  /** Checked, and defaults filled in. */
+  get #options() {
+    this.#settings ??= managerOptions(this.#source(), process.env)
+    return this.#settings
+  }
+
+  /**
+   * With its options checked at once.
+   * @param {any} options
+   */
+  static create(options) {
+    const manager = new LockManager(() => options)
+    manager.#options
+    return manager
+  }
+
+  /**
+   * Whether its options are fixed.
+   * @param {LockManager} manager
+   */
+  static isUsed(manager) {
+    return manager.#settings !== undefined
   }
 
   /**
@@ -129,7 +151,7 @@ class LockManager extends EventEmitter {
   async withLock(key, options, fn) {
     if (fn === undefined && typeof options === 'function') return this.withLock(key, undefined, options)
     checkCallback(fn)
-    const { ifLost } = callOptions('withLock', options, this.#defaults)
+    const { ifLost } = callOptions('withLock', options, this.#options.defaults)
     return run(await this.#claim('withLock', key, options, false), ifLost, fn)
   }
 
@@ -141,7 +163,7 @@ class LockManager extends EventEmitter {
   async tryWithLock(key, options, fn) {
     if (fn === undefined && typeof options === 'function') return this.tryWithLock(key, undefined, options)
     checkCallback(fn)
-    const { ifLost } = callOptions('tryWithLock', options, this.#defaults)
+    const { ifLost } = callOptions('tryWithLock', options, this.#options.defaults)
     const lock = await this.#claim('tryWithLock', key, options, true)
     return lock === null ? { acquired: false } : { acquired: true, result: await run(lock, ifLost, fn) }
   }
@@ -218,7 +240,7 @@ class LockManager extends EventEmitter {
   #claim(call, key, given, once) {
     try {
       checkKey(key)
-      const options = callOptions(call, given, this.#defaults)
+      const options = callOptions(call, given, this.#options.defaults)
       return claim(this.#inner ?? this.#open(), key, options, once)
     } catch (error) {
       return Promise.reject(error)
@@ -227,12 +249,13 @@ class LockManager extends EventEmitter {
 
   #open() {
     if (this.#closing) throw new LockClosedError()
-    this.#inner ??= new Inner(this, this.#store)
+    this.#inner ??= new Inner(this, this.#options.store)
     return this.#inner
   }
 
   [inspect.custom]() {
-    const { memory, path, host, port } = /** @type {any} */ (this.#store)
+    if (!this.#settings) return 'LockManager {}'
+    const { memory, path, host, port } = /** @type {any} */ (this.#settings.store)
     return `LockManager { ${memory === undefined ? (path ?? `${host}:${port}`) : `memory:${memory}`} }`
   }
 }

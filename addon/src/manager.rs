@@ -138,12 +138,6 @@ impl Manager {
         }
     }
 
-    /// Refuses all waiting calls.
-    #[napi(catch_unwind)]
-    pub fn refuse_waiting(&self) {
-        self.core.refuse_waiting(self.number);
-    }
-
     /// The end. Nothing may be called any more.
     #[napi(catch_unwind)]
     pub fn leave(&self) {
@@ -153,7 +147,7 @@ impl Manager {
     /// Hexadecimal: what tells this process's tokens from others'.
     #[napi(catch_unwind)]
     pub fn core_id(&self) -> String {
-        format!("{:032x}", self.core.id())
+        self.core.id().as_str().to_owned()
     }
 
     /// Where the store is, for messages.

@@ -12,7 +12,7 @@ use super::Outcome;
 use super::claims::{Claim, Counters, Manager, State as ClaimState};
 use super::state::State;
 use crate::clock::Time;
-use crate::lease::{ClaimId, Loss, Ttl, Turns, Waiter};
+use crate::lease::{ClaimId, CoreId, Loss, Ttl, Turns, Waiter};
 use crate::link::Trouble;
 use crate::runtime;
 use crate::store::{Inbox, Reply, Store};
@@ -21,7 +21,7 @@ use crate::store::{Inbox, Reply, Store};
 pub struct Core {
     state: Mutex<State>,
     store: Arc<dyn Store>,
-    id: u128,
+    id: CoreId,
     /// Something is due earlier than the timing task thinks.
     sooner: Arc<Notify>,
     /// A give was answered.
@@ -62,7 +62,7 @@ impl Core {
         patience: Duration,
         store: impl FnOnce(Weak<dyn Inbox>) -> Arc<dyn Store>,
     ) -> Arc<Core> {
-        let id = rand::random();
+        let id = CoreId::new(rand::random());
         let core = Arc::new_cyclic(|core: &Weak<Core>| {
             let store = store(core.clone());
             Core {
@@ -78,7 +78,7 @@ impl Core {
     }
 
     /// What tells this core's tokens from others'.
-    pub fn id(&self) -> u128 {
+    pub fn id(&self) -> CoreId {
         self.id
     }
 
@@ -105,17 +105,6 @@ impl Core {
         });
         self.store.flush();
         self.end_if_unused();
-    }
-
-    /// Refuses the waiting calls of a manager.
-    pub fn refuse_waiting(&self, manager: u32) {
-        self.change(|state, now| {
-            let waiting = |claim: &Claim| {
-                claim.manager == manager && matches!(claim.state, ClaimState::Waiting { .. })
-            };
-            state.end_claims(now, waiting);
-        });
-        self.store.flush();
     }
 
     /// Begins an acquire; the answer is an [`Outcome`]. The command is sent by the next [`flush`](Core::flush).

@@ -70,7 +70,7 @@ pub enum Phase {
 /// Something about the connection.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// It can't be made, or broke. Comes once until it is there again; with definite trouble, each time it was tried.
+    /// It broke, or couldn't be made. Comes for each attempt.
     Unavailable(Trouble),
     /// It is there; `again`: after trouble.
     Available {

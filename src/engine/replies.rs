@@ -68,6 +68,9 @@ impl State {
             }
             Answer::Taken { left, holder } => {
                 let pause = self.pause(index);
+                if let Some(entry) = self.leases.get_mut(index) {
+                    entry.trouble = None;
+                }
                 // Sleeping longer than the holder's lease lasts makes no sense.
                 let expiry =
                     left.map(|left| Duration::from_millis(left + self.random.random_range(1..=10)));
@@ -319,10 +322,8 @@ impl State {
 
     pub(super) fn went_down(&mut self, trouble: &Trouble, now: Time) {
         self.up = false;
-        let news = self.trouble.replace(trouble.clone()).is_none();
-        if news || trouble.class() == Class::Definite {
-            self.tell_managers(&Event::Unavailable(trouble.clone()));
-        }
+        self.trouble = Some(trouble.clone());
+        self.tell_managers(&Event::Unavailable(trouble.clone()));
         let all: Vec<usize> = self.leases.iter().map(|(index, _)| index).collect();
         for index in all {
             self.fail_waiting(index, trouble, now);

@@ -38,6 +38,8 @@ pub(super) struct State {
     /// Gives that were sent and aren't answered.
     pub(super) gives: usize,
     pub(super) renewals: u64,
+    /// Extends that aren't answered: whether it is worth looking for one.
+    extending: usize,
     /// Kept between calls for its capacity.
     actions: Vec<Action>,
     /// Who was told something and must be rung.
@@ -74,6 +76,7 @@ impl State {
             patience,
             gives: 0,
             renewals: 0,
+            extending: 0,
             actions: Vec::new(),
             ring: Vec::new(),
         }
@@ -102,6 +105,7 @@ impl State {
         {
             manager.counters.waiting += 1;
         }
+        self.extending += usize::from(matches!(claim.state, ClaimState::Extending { .. }));
         self.claims.insert(id, claim);
         id
     }
@@ -155,6 +159,7 @@ impl State {
         if let Some(manager) = self.managers.get_mut(claim.manager as usize) {
             manager.counters.count(&claim.state, &outcome);
         }
+        self.extending -= usize::from(matches!(claim.state, ClaimState::Extending { .. }));
         let listener = claim.listener.clone();
         let slot = claim.slot;
         if let Outcome::Granted { .. } = outcome {
@@ -259,14 +264,14 @@ impl State {
     }
 
     fn lost(&mut self, claim: ClaimId, loss: Loss) {
-        let extends: Vec<ClaimId> = self
-            .claims
-            .iter()
-            .filter(|(_, other)| other.state == ClaimState::Extending { of: claim })
-            .map(|(id, _)| *id)
-            .collect();
-        for extend in extends {
-            self.finish(extend, Outcome::Lost(loss));
+        if self.extending > 0 {
+            let of_this = |(id, other): (&ClaimId, &Claim)| {
+                (other.state == ClaimState::Extending { of: claim }).then_some(*id)
+            };
+            let extends: Vec<ClaimId> = self.claims.iter().filter_map(of_this).collect();
+            for extend in extends {
+                self.finish(extend, Outcome::Lost(loss));
+            }
         }
         // A release that found its deadline passed: the answer to it says so, nothing was taken from anybody.
         let releasing = self
@@ -376,8 +381,13 @@ impl State {
                 let outcome = Outcome::Unavailable(self.no_answer(waited));
                 self.finish(id, outcome);
             }
-            ClaimState::Waiting { .. } => {
-                let outcome = self.timed_out(index, id, waited);
+            ClaimState::Waiting { once } => {
+                // A single attempt is never a matter of time: what it meets is said at once.
+                let outcome = if once {
+                    Outcome::Unavailable(self.no_answer(waited))
+                } else {
+                    self.timed_out(index, id, waited)
+                };
                 self.drive(index, now, |lease, cx| lease.leave(id, cx));
                 self.finish(id, outcome);
             }

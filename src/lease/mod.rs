@@ -11,7 +11,7 @@ mod waiting;
 pub use machine::{Action, Cx, Lease, Loss, Standing};
 pub use numbers::LARGEST_BLOCK;
 pub use queue::{ClaimId, Waiter};
-pub use token::{Token, Turns, VERSION};
+pub use token::{CoreId, Token, Turns, VERSION};
 pub use ttl::Ttl;
 
 /// Something a lease wants from the server. All of it is safe to repeat, in any order, at any later time.

@@ -7,13 +7,44 @@ use std::time::Duration;
 /// two are then foreign to each other: never unsafe, only unacquainted.
 pub const VERSION: &str = "hf1.";
 
+/// The 128 random bits of a core, in hexadecimal: written far more often than made.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CoreId([u8; 32]);
+
+impl CoreId {
+    /// With these bits.
+    pub fn new(bits: u128) -> CoreId {
+        let mut digits = [0; 32];
+        for (place, digit) in digits.iter_mut().rev().enumerate() {
+            let four = (bits >> (4 * place)) as u8 & 0xf;
+            *digit = if four < 10 {
+                b'0' + four
+            } else {
+                b'a' + four - 10
+            };
+        }
+        CoreId(digits)
+    }
+
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for CoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// One turn of a core on a lock: the value of the key, and the argument of every command about it.
 ///
 /// Chosen by the core *before* its first command and never used twice, so that a command which arrives late
 /// or twice can only ever speak of its own turn. Whole tokens are compared, never cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
-    core: u128,
+    core: CoreId,
     turn: u64,
     claim_millis: u32,
 }
@@ -28,29 +59,39 @@ impl Token {
     pub fn is_of_same_core(self, other: Token) -> bool {
         self.core == other.core
     }
+
+    /// Appends what [`Display`](fmt::Display) shows.
+    pub fn write_to(self, text: &mut String) {
+        let mut digits = itoa::Buffer::new();
+        // `p`: this core finds its turn by asking; `h` is for cores that can be told by push.
+        text.push_str(VERSION);
+        text.push_str("p.");
+        text.push_str(self.core.as_str());
+        text.push('.');
+        text.push_str(digits.format(self.turn));
+        text.push('.');
+        text.push_str(digits.format(self.claim_millis));
+    }
 }
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `p`: this core finds its turn by asking; `h` is for cores that can be told by push.
-        write!(
-            f,
-            "{VERSION}p.{:032x}.{}.{}",
-            self.core, self.turn, self.claim_millis
-        )
+        let mut text = String::with_capacity(64);
+        self.write_to(&mut text);
+        f.write_str(&text)
     }
 }
 
 /// Names the turns of one core. Never reset: a name used twice would let an old command touch a new turn.
 #[derive(Debug)]
 pub struct Turns {
-    core: u128,
+    core: CoreId,
     next: u64,
 }
 
 impl Turns {
-    /// For a core with `core` as its 128 random bits.
-    pub fn new(core: u128) -> Turns {
+    /// For this core.
+    pub fn new(core: CoreId) -> Turns {
         Turns { core, next: 1 }
     }
 
@@ -72,7 +113,7 @@ mod tests {
 
     #[test]
     fn tokens_are_written_with_version_kind_core_turn_and_claim() {
-        let mut turns = Turns::new(0xabc);
+        let mut turns = Turns::new(CoreId::new(0xabc));
         let claim = Duration::from_millis(3_100);
         assert_eq!(
             turns.next(claim).to_string(),

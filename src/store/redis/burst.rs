@@ -68,47 +68,46 @@ pub(super) fn script() -> Script {
 
 /// The call: `EVALSHA hash` or `EVAL source`.
 pub(super) fn call(burst: &Burst, names: &Names, how: &str, script: &str) -> Cmd {
-    let mut call = redis::cmd(how);
-    call.arg(script)
-        .arg(burst.commands.len() + 1)
-        .arg(&names.fence);
+    let count = burst.commands.len();
+    let mut call = Cmd::with_capacity(6 + 5 * count, script.len() + 200 + 128 * count);
+    call.arg(how).arg(script).arg(count + 1).arg(&names.fence);
     for command in &burst.commands {
         call.arg(&*command.key);
     }
     call.arg(burst.floor).arg(&names.wanted);
+    let mut text = String::with_capacity(64);
     for Command { token, op, .. } in &burst.commands {
-        let token = token.to_string();
-        match op {
+        let letter = match op {
             Op::Take {
-                ttl,
-                block,
-                attempt,
-            } => {
-                let how = match attempt {
-                    Attempt::First => "t",
-                    Attempt::Again => "p",
-                    Attempt::AfterOwnTurn => "r",
-                };
-                call.arg(how)
-                    .arg(token)
-                    .arg(ttl.server_millis())
-                    .arg(*block);
-            }
-            Op::Give { .. } => {
-                call.arg("g").arg(token);
-            }
-            Op::Keep { ttl, block } => {
-                call.arg("k")
-                    .arg(token)
-                    .arg(ttl.server_millis())
-                    .arg(*block);
+                attempt: Attempt::First,
+                ..
+            } => "t",
+            Op::Take {
+                attempt: Attempt::Again,
+                ..
+            } => "p",
+            Op::Take {
+                attempt: Attempt::AfterOwnTurn,
+                ..
+            } => "r",
+            Op::Give { .. } => "g",
+            Op::Keep { .. } => "k",
+            Op::Swap { .. } => "s",
+        };
+        call.arg(letter);
+        text.clear();
+        token.write_to(&mut text);
+        call.arg(&*text);
+        match op {
+            Op::Take { ttl, block, .. } | Op::Keep { ttl, block } => {
+                call.arg(ttl.server_millis()).arg(*block);
             }
             Op::Swap { to, ttl } => {
-                call.arg("s")
-                    .arg(token)
-                    .arg(to.to_string())
-                    .arg(ttl.server_millis());
+                text.clear();
+                to.write_to(&mut text);
+                call.arg(&*text).arg(ttl.server_millis());
             }
+            Op::Give { .. } => {}
         }
     }
     call
@@ -195,10 +194,10 @@ fn unexpected(value: &Value) -> Trouble {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::lease::{Ttl, Turns};
+    use crate::lease::{CoreId, Ttl, Turns};
 
     fn command(number: u64, op: Op) -> Command {
-        let token = Turns::new(number.into()).next(std::time::Duration::ZERO);
+        let token = Turns::new(CoreId::new(number.into())).next(std::time::Duration::ZERO);
         Command {
             key: "k".into(),
             token,
