@@ -41,8 +41,10 @@ const nextTick = /** @type {any} */ (process.nextTick).clock
   ? (/** @type {() => void} */ run) => void Promise.resolve().then(run)
   : process.nextTick.bind(process)
 
-/** @type {any} */
-let half
+/** @type {any} the addon, once it is loaded */
+let addon
+/** This copy's number there. */
+let half = 0
 /** @type {(Target | undefined)[]} */
 const targets = []
 /** @type {number[]} */
@@ -51,7 +53,7 @@ const buffer = new Float64Array(WIDTH * 256)
 let fetching = false
 let postponed = false
 let streak = 0
-/** @type {any[]} managers with something to send */
+/** @type {number[]} managers with something to send */
 let unsent = []
 
 /** Keeps the process alive while a promise of ours is pending; a held lock doesn't. */
@@ -76,11 +78,12 @@ function takeSlot(target) {
 
 /**
  * Ends a manager of the addon. What was said of its connection is fetched before its slot goes to another target.
- * @param {any} native
+ * @param {number} manager
  * @param {number} slot
  */
-function close(native, slot) {
-  native.leave()
+function close(manager, slot) {
+  unsent = unsent.filter((other) => other !== manager)
+  addon.leave(manager)
   fetchNow()
   freeSlot(slot)
 }
@@ -89,6 +92,14 @@ function close(native, slot) {
 function freeSlot(slot) {
   targets[slot] = undefined
   free.push(slot)
+}
+
+/**
+ * Everything that is under way.
+ * @returns {Iterable<Target>}
+ */
+function* allTargets() {
+  for (const target of targets) if (target) yield target
 }
 
 /** Gives every record that is there to its target. */
@@ -103,7 +114,7 @@ function fetchNow() {
   fetching = true
   try {
     for (;;) {
-      const count = half.drain(buffer)
+      const count = addon.drain(half, buffer)
       if (count === 0) return
       for (let i = 0; i < count * WIDTH; i += WIDTH) {
         targets[buffer[i]]?.settle(buffer[i + 1], buffer[i + 2], buffer[i + 3], buffer[i + 4])
@@ -128,7 +139,7 @@ function fetchSoon() {
 
 /**
  * Sends a manager's commands at the end of this burst of calls, all in one write.
- * @param {any} manager
+ * @param {number} manager
  */
 function flushSoon(manager) {
   if (unsent.length === 0) nextTick(flushAll)
@@ -139,7 +150,7 @@ function flushAll() {
   const managers = unsent
   unsent = []
   let something = false
-  for (const manager of managers) something = manager.flush() || something
+  for (const manager of managers) something = addon.flush(manager) || something
   if (something) fetchSoon()
 }
 
@@ -150,7 +161,7 @@ function flushAll() {
  * @returns {{ code?: string, message?: string, definite?: boolean, holder?: string }}
  */
 function detail(slot, code) {
-  return half.detail(slot, code) ?? {}
+  return addon.detail(half, slot, code) ?? {}
 }
 
 /**
@@ -159,22 +170,22 @@ function detail(slot, code) {
  * @param {Target} target of the events of its connection
  */
 function open(options, target) {
-  half ??= load()
+  addon ??= load()
   const slot = takeSlot(target)
-  return { native: half.open(options, slot), slot }
+  return { addon, number: /** @type {number} */ (addon.openManager(half, options, slot)), slot }
 }
 
 function load() {
-  const addon = requireAddon()
-  if (addon.bridgeVersion?.() !== BRIDGE_VERSION) {
+  const loaded = requireAddon()
+  if (loaded.bridgeVersion?.() !== BRIDGE_VERSION) {
     throw unusable('the native addon is of another version than the package: build or install it again')
   }
-  const made = new addon.Half(() => {
+  half = loaded.openHalf(() => {
     streak = 0
     fetch()
   })
-  atExit(() => made.end(LAST_WORDS))
-  return made
+  atExit(() => loaded.end(half, LAST_WORDS))
+  return loaded
 }
 
 function requireAddon() {
@@ -228,4 +239,4 @@ function atExit(last) {
   registry[name].add(last)
 }
 
-module.exports = { CODE, open, close, takeSlot, freeSlot, fetchSoon, flushSoon, detail, begin, end, nextTick }
+module.exports = { CODE, open, close, allTargets, takeSlot, freeSlot, fetchSoon, flushSoon, detail, begin, end, nextTick }

@@ -96,7 +96,6 @@ class Claim {
   /** @param {number} state */
   stopWaiting(state) {
     this.state = state
-    this.manager.waiting.delete(this)
     this.forgetSignal?.()
     this.forgetSignal = undefined
     end()
@@ -112,7 +111,7 @@ class Claim {
     this.waited = waited
     this.turn = turn
     this.stopWaiting(HELD)
-    this.manager.held.add(this)
+    this.manager.held++
     if (this.unwanted !== undefined) {
       // The caller gave up, or the manager was closed, while this was on its way.
       this.release().catch(() => {})
@@ -152,12 +151,12 @@ class Claim {
    */
   cancel(reason) {
     if (this.state !== WAITING) return
-    if (!this.manager.native.cancel(this.id)) {
+    if (!this.manager.addon.cancel(this.manager.number, this.id)) {
       // Answered already; the record is on its way.
       this.unwanted ??= reason
       return
     }
-    flushSoon(this.manager.native)
+    flushSoon(this.manager.number)
     const slot = this.slot
     this.stopWaiting(RELEASED)
     freeSlot(slot)
@@ -172,11 +171,11 @@ class Claim {
   }
 
   get held() {
-    return this.state === HELD && this.manager.native.remaining(this.id) > 0
+    return this.state === HELD && this.manager.addon.remaining(this.manager.number, this.id) > 0
   }
 
   get remaining() {
-    return this.state === HELD ? this.manager.native.remaining(this.id) : 0
+    return this.state === HELD ? this.manager.addon.remaining(this.manager.number, this.id) : 0
   }
 
   /** @returns {LockLostError | undefined} why it isn't held */
@@ -191,7 +190,7 @@ class Claim {
   release() {
     if (this.releasing) return this.releasing
     if (this.state !== HELD) return Promise.resolve(false)
-    const said = this.manager.native.release(this.id)
+    const said = this.manager.addon.release(this.manager.number, this.id)
     if (said === 0) {
       // Lost; the record of that is on its way, and frees the slot.
       this.releasing = Promise.resolve(false)
@@ -203,7 +202,7 @@ class Claim {
     this.resolve = resolvePromise
     this.reject = rejectPromise
     if (said & 2) fetchSoon()
-    flushSoon(this.manager.native)
+    flushSoon(this.manager.number)
     return this.releasing
   }
 
@@ -238,7 +237,7 @@ class Claim {
   ended(state) {
     this.state = state
     freeSlot(this.slot)
-    this.manager.held.delete(this)
+    this.manager.held--
     this.manager.onIdle?.()
   }
 
@@ -282,9 +281,9 @@ class Extension {
     const extension = new Extension(claim)
     extension.slot = takeSlot(extension)
     begin()
-    if (claim.manager.native.extend(claim.id, extension.slot, ttl)) {
+    if (claim.manager.addon.extend(claim.manager.number, claim.id, extension.slot, ttl)) {
       claim.ttl = ttl
-      flushSoon(claim.manager.native)
+      flushSoon(claim.manager.number)
     } else {
       extension.done()
       extension.reject(claim.whyNotHeld() ?? new LockLostError(claim.key, 'expired'))
@@ -328,10 +327,9 @@ function claim(manager, key, options, once) {
   made.slot = slot
   const flags = (once || timeout === 0 ? ONCE : 0) | (options.autoExtend ? RENEWED : 0)
   begin()
-  manager.waiting.add(made)
-  made.id = manager.native.acquire(slot, key, ttl, timeout === Infinity ? FOREVER : timeout, flags)
+  made.id = manager.addon.acquire(manager.number, slot, key, ttl, timeout === Infinity ? FOREVER : timeout, flags)
   if (signal) made.listen(signal)
-  flushSoon(manager.native)
+  flushSoon(manager.number)
   return promise
 }
 

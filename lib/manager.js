@@ -3,8 +3,8 @@
 const { EventEmitter } = require('node:events')
 const timers = require('node:timers')
 const { inspect } = require('node:util')
-const { CODE, begin, close, detail, end, nextTick, open } = require('./bridge')
-const { claim } = require('./claim')
+const { CODE, allTargets, begin, close, detail, end, nextTick, open } = require('./bridge')
+const { Claim, claim } = require('./claim')
 const { LockClosedError, LockLostError, LockUnavailableError } = require('./errors')
 const {
   callOptions,
@@ -17,7 +17,6 @@ const {
 
 const { setTimeout, clearTimeout } = timers
 
-/** @typedef {import('./claim').Claim} Claim */
 /** @typedef {import('./lock').Lock} Lock */
 /** @typedef {{ code?: string, message?: string, definite?: boolean }} Trouble */
 
@@ -29,21 +28,21 @@ class Inner {
    */
   constructor(manager, store) {
     this.manager = manager
-    /** @type {Set<Claim>} */
-    this.held = new Set()
-    /** @type {Set<Claim>} */
-    this.waiting = new Set()
+    /** How many locks are held. */
+    this.held = 0
     /** @type {(() => void) | undefined} */
     this.onIdle = undefined
     /** @type {Set<(trouble: Trouble | null) => void>} who waits for the connection */
     this.watching = new Set()
     this.reported = false
-    const { native, slot } = open(store, this)
-    this.native = native
+    const { addon, number, slot } = open(store, this)
+    this.addon = addon
+    this.number = number
     this.slot = slot
+    const { place, core } = addon.identity(number)
     /** @type {string} */
-    this.place = native.place()
-    this.identity = `hf1.p.${native.coreId()}`
+    this.place = place
+    this.identity = `hf1.p.${core}`
   }
 
   /**
@@ -81,8 +80,13 @@ class Inner {
     nextTick(() => manager.emit(/** @type {any} */ (name), ...(value === undefined ? [] : [value])))
   }
 
+  /** Those of its claims that are under way. */
+  *claims() {
+    for (const target of allTargets()) if (target instanceof Claim && target.manager === this) yield target
+  }
+
   leave() {
-    close(this.native, this.slot)
+    close(this.number, this.slot)
   }
 }
 
@@ -172,7 +176,7 @@ class LockManager extends EventEmitter {
   async ready(options) {
     const { timeout } = readyOptions(options)
     const inner = this.#open()
-    if (inner.native.connect() === null) return
+    if (inner.addon.connect(inner.number) === null) return
     await new Promise((/** @type {(value?: undefined) => void} */ resolve, reject) => {
       /** @type {Trouble} */
       let last = { code: 'ETIMEDOUT', message: `no connection within ${timeout} ms` }
@@ -188,7 +192,7 @@ class LockManager extends EventEmitter {
         else {
           last = trouble
           // Nobody else may want the connection: then it is for us to go on asking.
-          inner.native.connect()
+          inner.addon.connect(inner.number)
         }
       }
       const timer = timeout < 2 ** 31 ? setTimeout(() => finish(last), timeout) : undefined
@@ -199,7 +203,7 @@ class LockManager extends EventEmitter {
 
   stats() {
     if (!this.#inner) return { ...NOTHING }
-    return this.#inner.native.counters()
+    return this.#inner.addon.counters(this.#inner.number)
   }
 
   /** @param {any} [options] */
@@ -221,12 +225,12 @@ class LockManager extends EventEmitter {
   async #close(drain) {
     const inner = this.#inner
     if (!inner) return
-    for (const waiting of inner.waiting) waiting.cancel(new LockClosedError(waiting.key))
+    for (const claim of inner.claims()) claim.cancel(new LockClosedError(claim.key))
     // After #closing is set.
     await null
     inner.tell({ code: 'ERR_LOCK_CLOSED', message: 'the manager was closed' })
-    if (inner.held.size > 0 && drain > 0) await drained(inner, drain)
-    await Promise.allSettled([...inner.held].map((held) => held.close()))
+    if (inner.held > 0 && drain > 0) await drained(inner, drain)
+    await Promise.allSettled([...inner.claims()].map((claim) => claim.close()))
     inner.leave()
   }
 
@@ -327,7 +331,7 @@ function drained(inner, millis) {
       resolve()
     }
     inner.onIdle = () => {
-      if (inner.held.size === 0) finish()
+      if (inner.held === 0) finish()
     }
     const timer = millis < 2 ** 31 ? setTimeout(finish, millis) : undefined
   })

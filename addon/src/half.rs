@@ -4,18 +4,18 @@ use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use holdfast_core::engine::{Core, Event, Listener, Outcome};
+use holdfast_core::engine::{self, Core, Event, Listener, Options, Outcome};
 use napi::bindgen_prelude::{Float64ArraySlice, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Result, Status};
 use napi_derive::napi;
 use parking_lot::Mutex;
 
-use crate::manager::Manager;
 use crate::options::StoreOptions;
 use crate::records::{self, Detail, Record, WIDTH};
+use crate::table::{self, Manager};
 
 type Bell = ThreadsafeFunction<(), (), (), Status, false, true>;
 
@@ -95,75 +95,78 @@ impl Shared {
     }
 }
 
-/// A loaded copy of the JavaScript half.
-#[napi]
-pub struct Half {
-    shared: Arc<Shared>,
+/// A loaded copy of the JavaScript half; its number. `bell` is called, from the event loop, when there is something
+/// to fetch.
+#[napi(catch_unwind)]
+pub fn open_half(env: Env, bell: Function<(), ()>) -> Result<u32> {
+    let bell = bell
+        .build_threadsafe_function()
+        .callee_handled::<false>()
+        .weak::<true>()
+        .build()?;
+    let shared = Arc::new(Shared {
+        bell,
+        rung: AtomicBool::new(false),
+        gone: AtomicBool::new(false),
+        done: Mutex::default(),
+        cores: Mutex::default(),
+    });
+    env.add_env_cleanup_hook(shared.clone(), Shared::end)?;
+    Ok(table::add_half(shared))
 }
 
-#[napi]
-impl Half {
-    /// `bell` is called, from the event loop, when there is something to fetch.
-    #[napi(constructor, catch_unwind)]
-    pub fn new(env: Env, bell: Function<(), ()>) -> Result<Half> {
-        let bell = bell
-            .build_threadsafe_function()
-            .callee_handled::<false>()
-            .weak::<true>()
-            .build()?;
-        let shared = Arc::new(Shared {
-            bell,
-            rung: AtomicBool::new(false),
-            gone: AtomicBool::new(false),
-            done: Mutex::default(),
-            cores: Mutex::default(),
-        });
-        env.add_env_cleanup_hook(shared.clone(), Shared::end)?;
-        Ok(Half { shared })
-    }
+/// Opens a manager of a half, which calls it `slot`; its number.
+#[napi(catch_unwind)]
+pub fn open_manager(half: u32, options: StoreOptions, slot: u32) -> Result<u32> {
+    let half = table::half(half)?;
+    let options = Options::from(options);
+    let (core, number) = engine::open(&options, half.clone(), slot);
+    let mut cores = half.cores.lock();
+    cores.retain(|core| core.strong_count() > 0);
+    cores.push(Arc::downgrade(&core));
+    drop(cores);
+    Ok(table::add_manager(Manager {
+        core,
+        half,
+        number,
+        prefix: options.prefix.into(),
+    }))
+}
 
-    /// A manager of this half, which calls it `slot`.
-    #[napi(catch_unwind)]
-    pub fn open(&self, options: StoreOptions, slot: u32) -> Manager {
-        let manager = Manager::open(options, self.shared.clone(), slot);
-        let mut cores = self.shared.cores.lock();
-        cores.retain(|core| core.strong_count() > 0);
-        cores.push(Arc::downgrade(manager.core()));
-        manager
+/// Moves records into `buffer` and returns how many. To be called until it returns 0.
+#[napi(catch_unwind)]
+pub fn drain(half: u32, mut buffer: Float64ArraySlice) -> Result<u32> {
+    let half = table::half(half)?;
+    // Before looking: what comes after rings again.
+    half.rung.store(false, Ordering::Release);
+    // SAFETY: this is the only reference, for the duration of this call, on the thread that owns the buffer.
+    let buffer = unsafe { buffer.as_mut() };
+    let mut done = half.done.lock();
+    let count = (buffer.len() / WIDTH).min(done.records.len());
+    for (place, record) in buffer
+        .chunks_exact_mut(WIDTH)
+        .zip(done.records.drain(..count))
+    {
+        place.copy_from_slice(&record);
     }
+    Ok(count as u32)
+}
 
-    /// Moves records into `buffer` and returns how many. To be called until it returns 0.
-    #[napi(catch_unwind)]
-    pub fn drain(&self, mut buffer: Float64ArraySlice) -> u32 {
-        // Before looking: what comes after rings again.
-        self.shared.rung.store(false, Ordering::Release);
-        // SAFETY: this is the only reference, for the duration of this call, on the thread that owns the buffer.
-        let buffer = unsafe { buffer.as_mut() };
-        let mut done = self.shared.done.lock();
-        let count = (buffer.len() / WIDTH).min(done.records.len());
-        for (place, record) in buffer
-            .chunks_exact_mut(WIDTH)
-            .zip(done.records.drain(..count))
-        {
-            place.copy_from_slice(&record);
-        }
-        count as u32
-    }
+/// The details of a record, once.
+#[napi(catch_unwind)]
+pub fn detail(half: u32, slot: u32, code: u32) -> Result<Option<Detail>> {
+    Ok(table::half(half)?.done.lock().details.remove(&(slot, code)))
+}
 
-    /// The details of a record, once.
-    #[napi(catch_unwind)]
-    pub fn detail(&self, slot: u32, code: u32) -> Option<Detail> {
-        self.shared.done.lock().details.remove(&(slot, code))
+/// The process ends: gives back all that this half holds and waits for the answers, at most `millis`.
+#[napi(catch_unwind)]
+pub fn end(half: u32, millis: u32) -> Result<()> {
+    let half = table::half(half)?;
+    let cores = half.cores();
+    half.end();
+    let until = Instant::now() + Duration::from_millis(millis.into());
+    for core in cores {
+        core.settle(until.saturating_duration_since(Instant::now()));
     }
-
-    /// The process ends: gives back all that this half holds and waits for the answers, at most `millis`.
-    #[napi(catch_unwind)]
-    pub fn end(&self, millis: u32) {
-        let cores = self.shared.cores();
-        self.shared.clone().end();
-        let patience = std::time::Instant::now() + Duration::from_millis(millis.into());
-        for core in cores {
-            core.settle(patience.saturating_duration_since(std::time::Instant::now()));
-        }
-    }
+    Ok(())
 }

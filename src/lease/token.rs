@@ -7,34 +7,36 @@ use std::time::Duration;
 /// two are then foreign to each other: never unsafe, only unacquainted.
 pub const VERSION: &str = "hf1.";
 
-/// The 128 random bits of a core, in hexadecimal: written far more often than made.
+/// The 128 random bits of a core.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CoreId([u8; 32]);
+pub struct CoreId(u128);
 
 impl CoreId {
     /// With these bits.
     pub fn new(bits: u128) -> CoreId {
-        let mut digits = [0; 32];
-        for (place, digit) in digits.iter_mut().rev().enumerate() {
-            let four = (bits >> (4 * place)) as u8 & 0xf;
-            *digit = if four < 10 {
-                b'0' + four
-            } else {
-                b'a' + four - 10
-            };
-        }
-        CoreId(digits)
+        CoreId(bits)
     }
 
-    /// The digits.
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or_default()
+    /// Appends them in hexadecimal. By hand, because it happens with every command.
+    fn write_to(self, text: &mut String) {
+        for place in (0..32).rev() {
+            let four = (self.0 >> (4 * place)) as u32 & 0xf;
+            text.push(char::from_digit(four, 16).unwrap_or('0'));
+        }
+    }
+}
+
+impl fmt::Display for CoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::with_capacity(32);
+        self.write_to(&mut text);
+        f.write_str(&text)
     }
 }
 
 impl fmt::Debug for CoreId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -66,7 +68,7 @@ impl Token {
         // `p`: this core finds its turn by asking; `h` is for cores that can be told by push.
         text.push_str(VERSION);
         text.push_str("p.");
-        text.push_str(self.core.as_str());
+        self.core.write_to(text);
         text.push('.');
         text.push_str(digits.format(self.turn));
         text.push('.');
