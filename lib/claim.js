@@ -326,8 +326,8 @@ function claim(manager, key, options, once) {
   const slot = takeSlot(made)
   made.slot = slot
   const flags = (once || timeout === 0 ? ONCE : 0) | (options.autoExtend ? RENEWED : 0)
-  begin()
   made.id = manager.addon.acquire(manager.number, slot, key, ttl, timeout === Infinity ? FOREVER : timeout, flags)
+  begin()
   if (signal) made.listen(signal)
   flushSoon(manager.number)
   return promise

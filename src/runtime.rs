@@ -3,14 +3,28 @@
 
 use std::future::Future;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
+use tokio::time::sleep;
 
-/// Runs `task` on the runtime thread. If the thread can't be started, the task never runs; its callers time out.
-pub fn spawn(task: impl Future<Output = ()> + Send + 'static) {
-    if let Some(handle) = handle() {
-        handle.spawn(task);
-    }
+/// How long a task that panicked rests before it is made anew.
+const REST: Duration = Duration::from_millis(100);
+
+/// Runs what `make` makes on the runtime thread, and makes it anew if it panics: a defect that one command meets must
+/// not end the service of all others. If the thread can't be started, nothing runs, and callers time out.
+pub fn spawn<T: Future<Output = ()> + Send + 'static>(
+    mut make: impl FnMut() -> T + Send + 'static,
+) {
+    let Some(handle) = handle() else { return };
+    handle.spawn(async move {
+        while tokio::spawn(make())
+            .await
+            .is_err_and(|error| error.is_panic())
+        {
+            sleep(REST).await;
+        }
+    });
 }
 
 fn handle() -> Option<&'static Handle> {

@@ -75,9 +75,17 @@ impl Shared {
     /// Runs a call after which the caller fetches what happened, so that the bell needn't ring for it.
     /// Returns whether there is anything to fetch.
     pub fn fetching(&self, call: impl FnOnce()) -> bool {
+        /// Also when the call panics.
+        struct Fetched;
+        impl Drop for Fetched {
+            fn drop(&mut self) {
+                WILL_FETCH.set(0);
+            }
+        }
         WILL_FETCH.set(std::ptr::from_ref(self).addr());
+        let fetched = Fetched;
         call();
-        WILL_FETCH.set(0);
+        drop(fetched);
         !self.done.lock().records.is_empty()
     }
 

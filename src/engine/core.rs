@@ -73,7 +73,8 @@ impl Core {
                 given: Condvar::new(),
             }
         });
-        runtime::spawn(keep_time(Arc::downgrade(&core), core.sooner.clone()));
+        let (weak, sooner) = (Arc::downgrade(&core), core.sooner.clone());
+        runtime::spawn(move || keep_time(weak.clone(), sooner.clone()));
         core
     }
 

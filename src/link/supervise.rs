@@ -62,13 +62,7 @@ impl<T: Send + 'static> Link<T> {
             connections: AtomicU64::new(0),
         });
         let task = shared.clone();
-        runtime::spawn(async move {
-            tokio::select! {
-                () = task.ended.notified() => {}
-                () = task.supervise(owner) => {}
-            }
-            task.wire.lock().take();
-        });
+        runtime::spawn(move || task.clone().supervise(owner.clone()));
         Link { shared }
     }
 
@@ -112,11 +106,28 @@ impl<T: Send + 'static> Drop for Link<T> {
 }
 
 impl<T: Send + 'static> Shared<T> {
-    async fn supervise(&self, owner: Weak<dyn Owner<T>>) {
+    async fn supervise(self: Arc<Self>, owner: Weak<dyn Owner<T>>) {
+        tokio::select! {
+            () = self.ended.notified() => {}
+            () = self.connect_again_and_again(&owner) => {}
+        }
+        self.wire.lock().take();
+    }
+
+    async fn connect_again_and_again(&self, owner: &Weak<dyn Owner<T>>) {
         // Seeded by the system: processes that lose a server together must not come back together.
         let mut random: SmallRng = rand::make_rng();
         let mut failures = 0;
         let mut wanted = false;
+        // Left by a run that panicked.
+        let left = self.wire.lock().take();
+        if let (Some(wire), Some(owner)) = (left, owner.upgrade()) {
+            let trouble = Trouble::passing(
+                "EINTERNAL",
+                "the connection ended by a defect of this package",
+            );
+            wanted = owner.down(&trouble, wire.expected.into());
+        }
         loop {
             if !wanted {
                 self.wanted.notified().await;
@@ -127,7 +138,7 @@ impl<T: Send + 'static> Shared<T> {
             let (trouble, unanswered) = match connect(&self.endpoint, prologue).await {
                 Ok(connection) => {
                     failures = 0;
-                    self.run(connection, &owner).await
+                    self.run(connection, owner).await
                 }
                 Err(trouble) => (trouble, Vec::new()),
             };

@@ -93,7 +93,11 @@ impl Trouble {
         };
         let message = match error.kind() {
             io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
-            _ => error.to_string(),
+            // The number says the same as the name.
+            _ => match error.to_string().split(" (os error").next() {
+                Some(text) => format!("{code} ({text})"),
+                None => code.to_owned(),
+            },
         };
         Trouble::new(class, code, message)
     }
