@@ -45,10 +45,7 @@ impl Add<Duration> for Time {
     type Output = Time;
 
     fn add(self, span: Duration) -> Time {
-        Time(
-            self.0
-                .saturating_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)),
-        )
+        Time(self.0.saturating_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -56,9 +53,6 @@ impl Sub<Duration> for Time {
     type Output = Time;
 
     fn sub(self, span: Duration) -> Time {
-        Time(
-            self.0
-                .saturating_sub(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)),
-        )
+        Time(self.0.saturating_sub(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)))
     }
 }

@@ -13,15 +13,10 @@ const REST: Duration = Duration::from_millis(100);
 
 /// Runs what `make` makes on the runtime thread, and makes it anew if it panics: a defect that one command meets must
 /// not end the service of all others. If the thread can't be started, nothing runs, and callers time out.
-pub fn spawn<T: Future<Output = ()> + Send + 'static>(
-    mut make: impl FnMut() -> T + Send + 'static,
-) {
+pub fn spawn<T: Future<Output = ()> + Send + 'static>(mut make: impl FnMut() -> T + Send + 'static) {
     let Some(handle) = handle() else { return };
     handle.spawn(async move {
-        while tokio::spawn(make())
-            .await
-            .is_err_and(|error| error.is_panic())
-        {
+        while tokio::spawn(make()).await.is_err_and(|error| error.is_panic()) {
             sleep(REST).await;
         }
     });
@@ -35,9 +30,7 @@ fn handle() -> Option<&'static Handle> {
             let handle = runtime.handle().clone();
             // Never ends: a process that exits takes it along.
             let thread = std::thread::Builder::new().name("holdfast".into());
-            thread
-                .spawn(move || runtime.block_on(std::future::pending::<()>()))
-                .ok()?;
+            thread.spawn(move || runtime.block_on(std::future::pending::<()>())).ok()?;
             Some(handle)
         })
         .as_ref()

@@ -19,14 +19,7 @@ const RENEWED: u32 = 2;
 /// Begins an acquire and returns its claim. `timeout` in milliseconds, -1 for ever. A `flush` must follow in the
 /// same turn of the event loop.
 #[napi(catch_unwind)]
-pub fn acquire(
-    manager: u32,
-    slot: u32,
-    key: String,
-    ttl: u32,
-    timeout: f64,
-    flags: u32,
-) -> Result<f64> {
+pub fn acquire(manager: u32, slot: u32, key: String, ttl: u32, timeout: f64, flags: u32) -> Result<f64> {
     with_manager(manager, |manager| {
         let full = format_key(&manager.prefix, key);
         let mut claim = 0;
@@ -37,8 +30,7 @@ pub fn acquire(
                 manager: manager.number,
                 key: &full,
                 ttl: Ttl::from_millis(ttl),
-                timeout: (timeout != FOREVER)
-                    .then(|| Duration::from_secs_f64(timeout.clamp(0.0, 1e12) / 1e3)),
+                timeout: (timeout != FOREVER).then(|| Duration::from_secs_f64(timeout.clamp(0.0, 1e12) / 1e3)),
                 once: flags & ONCE != 0,
                 renewed: flags & RENEWED != 0,
             };
@@ -56,9 +48,7 @@ fn format_key(prefix: &str, mut key: String) -> String {
 /// Ends a waiting call; `false` if it was answered before.
 #[napi(catch_unwind)]
 pub fn cancel(manager: u32, claim: f64) -> Result<bool> {
-    with_manager(manager, |manager| {
-        manager.core.cancel(ClaimId(claim as u64))
-    })
+    with_manager(manager, |manager| manager.core.cancel(ClaimId(claim as u64)))
 }
 
 /// Gives a lock back. 0: it isn't held; else bit 0 is set, and bit 1 if there is something to fetch now.
@@ -66,9 +56,7 @@ pub fn cancel(manager: u32, claim: f64) -> Result<bool> {
 pub fn release(manager: u32, claim: f64) -> Result<u32> {
     with_manager(manager, |manager| {
         let mut released = Released::NotHeld;
-        let fetch = manager
-            .half
-            .fetching(|| released = manager.core.release(ClaimId(claim as u64)));
+        let fetch = manager.half.fetching(|| released = manager.core.release(ClaimId(claim as u64)));
         match released {
             Released::NotHeld => 0,
             Released::Later => 1 | u32::from(fetch) << 1,
@@ -79,27 +67,19 @@ pub fn release(manager: u32, claim: f64) -> Result<u32> {
 /// Sets what remains of a lock's lease; answered in `slot`. `false`: it isn't held.
 #[napi(catch_unwind)]
 pub fn extend(manager: u32, claim: f64, slot: u32, ttl: u32) -> Result<bool> {
-    with_manager(manager, |manager| {
-        manager
-            .core
-            .extend(ClaimId(claim as u64), slot, Ttl::from_millis(ttl))
-    })
+    with_manager(manager, |manager| manager.core.extend(ClaimId(claim as u64), slot, Ttl::from_millis(ttl)))
 }
 
 /// Milliseconds for which the lock is still ours; 0 if it isn't.
 #[napi(catch_unwind)]
 pub fn remaining(manager: u32, claim: f64) -> Result<f64> {
-    with_manager(manager, |manager| {
-        manager.core.remaining(ClaimId(claim as u64)).as_secs_f64() * 1e3
-    })
+    with_manager(manager, |manager| manager.core.remaining(ClaimId(claim as u64)).as_secs_f64() * 1e3)
 }
 
 /// Sends what was added. Returns whether there is something to fetch.
 #[napi(catch_unwind)]
 pub fn flush(manager: u32) -> Result<bool> {
-    with_manager(manager, |manager| {
-        manager.half.fetching(|| manager.core.flush())
-    })
+    with_manager(manager, |manager| manager.half.fetching(|| manager.core.flush()))
 }
 
 /// Asks for a connection. `null` if there is one; the trouble with the last one; or nothing known yet.
@@ -107,9 +87,7 @@ pub fn flush(manager: u32) -> Result<bool> {
 pub fn connect(manager: u32) -> Result<Option<Detail>> {
     with_manager(manager, |manager| match manager.core.connect() {
         (true, _) => None,
-        (false, trouble) => {
-            Some(trouble.map_or_else(Detail::default, |trouble| Detail::of_trouble(&trouble)))
-        }
+        (false, trouble) => Some(trouble.map_or_else(Detail::default, |trouble| Detail::of_trouble(&trouble))),
     })
 }
 
@@ -131,10 +109,7 @@ pub struct Identity {
 /// See [`Identity`].
 #[napi(catch_unwind)]
 pub fn identity(manager: u32) -> Result<Identity> {
-    with_manager(manager, |manager| Identity {
-        place: manager.core.place(),
-        core: manager.core.id().to_string(),
-    })
+    with_manager(manager, |manager| Identity { place: manager.core.place(), core: manager.core.id().to_string() })
 }
 
 /// Counters, see `Stats` in index.d.ts.

@@ -44,8 +44,7 @@ struct Done {
 impl Done {
     fn push(&mut self, (record, detail): (Record, Option<Detail>)) {
         if let Some(detail) = detail {
-            self.details
-                .insert((record[0] as u32, record[1] as u32), detail);
+            self.details.insert((record[0] as u32, record[1] as u32), detail);
         }
         self.records.push_back(record);
     }
@@ -62,10 +61,7 @@ impl Listener for Shared {
 
     fn ring(&self) {
         let will_fetch = WILL_FETCH.get() == std::ptr::from_ref(self).addr();
-        if !will_fetch
-            && !self.gone.load(Ordering::Acquire)
-            && !self.rung.swap(true, Ordering::AcqRel)
-        {
+        if !will_fetch && !self.gone.load(Ordering::Acquire) && !self.rung.swap(true, Ordering::AcqRel) {
             self.bell.call((), ThreadsafeFunctionCallMode::NonBlocking);
         }
     }
@@ -107,11 +103,7 @@ impl Shared {
 /// to fetch.
 #[napi(catch_unwind)]
 pub fn open_half(env: Env, bell: Function<(), ()>) -> Result<u32> {
-    let bell = bell
-        .build_threadsafe_function()
-        .callee_handled::<false>()
-        .weak::<true>()
-        .build()?;
+    let bell = bell.build_threadsafe_function().callee_handled::<false>().weak::<true>().build()?;
     let shared = Arc::new(Shared {
         bell,
         rung: AtomicBool::new(false),
@@ -133,12 +125,7 @@ pub fn open_manager(half: u32, options: StoreOptions, slot: u32) -> Result<u32> 
     cores.retain(|core| core.strong_count() > 0);
     cores.push(Arc::downgrade(&core));
     drop(cores);
-    Ok(table::add_manager(Manager {
-        core,
-        half,
-        number,
-        prefix: options.prefix.into(),
-    }))
+    Ok(table::add_manager(Manager { core, half, number, prefix: options.prefix.into() }))
 }
 
 /// Moves records into `buffer` and returns how many. To be called until it returns 0.
@@ -151,10 +138,7 @@ pub fn drain(half: u32, mut buffer: Float64ArraySlice) -> Result<u32> {
     let buffer = unsafe { buffer.as_mut() };
     let mut done = half.done.lock();
     let count = (buffer.len() / WIDTH).min(done.records.len());
-    for (place, record) in buffer
-        .chunks_exact_mut(WIDTH)
-        .zip(done.records.drain(..count))
-    {
+    for (place, record) in buffer.chunks_exact_mut(WIDTH).zip(done.records.drain(..count)) {
         place.copy_from_slice(&record);
     }
     Ok(count as u32)

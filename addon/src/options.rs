@@ -64,11 +64,7 @@ impl From<StoreOptions> for Options {
                 patience,
             }),
         };
-        Options {
-            store,
-            prefix: given.key_prefix,
-            patience,
-        }
+        Options { store, prefix: given.key_prefix, patience }
     }
 }
 
@@ -76,10 +72,7 @@ impl From<TlsOptions> for TlsSettings {
     fn from(given: TlsOptions) -> TlsSettings {
         TlsSettings {
             authorities: given.ca.map(String::into_bytes),
-            identity: given
-                .cert
-                .zip(given.key)
-                .map(|(cert, key)| (cert.into_bytes(), key.into_bytes())),
+            identity: given.cert.zip(given.key).map(|(cert, key)| (cert.into_bytes(), key.into_bytes())),
             server_name: given.servername,
             accept_any: !given.reject_unauthorized,
         }

@@ -39,55 +39,21 @@ impl Detail {
 pub fn of_outcome(slot: u32, outcome: Outcome) -> (Record, Option<Detail>) {
     let slot = f64::from(slot);
     match outcome {
-        Outcome::Granted {
-            token,
-            fence,
-            waited,
-        } => (
-            [
-                slot,
-                1.0,
-                fence as f64,
-                waited.as_secs_f64() * 1e3,
-                token.turn() as f64,
-            ],
-            None,
-        ),
+        Outcome::Granted { token, fence, waited } => {
+            ([slot, 1.0, fence as f64, waited.as_secs_f64() * 1e3, token.turn() as f64], None)
+        }
         Outcome::Busy => ([slot, 2.0, 0.0, 0.0, 0.0], None),
-        Outcome::TimedOut {
-            waited,
-            attempts,
-            phase,
-            holder,
-        } => {
+        Outcome::TimedOut { waited, attempts, phase, holder } => {
             let phase = match phase {
                 Phase::Spinning => 0.0,
                 Phase::Queued => 1.0,
                 Phase::Connecting => 2.0,
             };
-            let record = [
-                slot,
-                3.0,
-                waited.as_secs_f64() * 1e3,
-                f64::from(attempts),
-                phase,
-            ];
-            (
-                record,
-                holder.map(|holder| Detail {
-                    holder: Some(holder),
-                    ..Detail::default()
-                }),
-            )
+            let record = [slot, 3.0, waited.as_secs_f64() * 1e3, f64::from(attempts), phase];
+            (record, holder.map(|holder| Detail { holder: Some(holder), ..Detail::default() }))
         }
-        Outcome::Unavailable(trouble) => (
-            [slot, 4.0, 0.0, 0.0, 0.0],
-            Some(Detail::of_trouble(&trouble)),
-        ),
-        Outcome::WrongType(trouble) => (
-            [slot, 5.0, 0.0, 0.0, 0.0],
-            Some(Detail::of_trouble(&trouble)),
-        ),
+        Outcome::Unavailable(trouble) => ([slot, 4.0, 0.0, 0.0, 0.0], Some(Detail::of_trouble(&trouble))),
+        Outcome::WrongType(trouble) => ([slot, 5.0, 0.0, 0.0, 0.0], Some(Detail::of_trouble(&trouble))),
         Outcome::Closed => ([slot, 6.0, 0.0, 0.0, 0.0], None),
         Outcome::Released(mine) => ([slot, 7.0, f64::from(u8::from(mine)), 0.0, 0.0], None),
         Outcome::Extended => ([slot, 8.0, 0.0, 0.0, 0.0], None),
@@ -106,10 +72,7 @@ pub fn of_outcome(slot: u32, outcome: Outcome) -> (Record, Option<Detail>) {
 pub fn of_event(slot: u32, event: &Event) -> (Record, Option<Detail>) {
     let slot = f64::from(slot);
     match event {
-        Event::Unavailable(trouble) => (
-            [slot, 20.0, 0.0, 0.0, 0.0],
-            Some(Detail::of_trouble(trouble)),
-        ),
+        Event::Unavailable(trouble) => ([slot, 20.0, 0.0, 0.0, 0.0], Some(Detail::of_trouble(trouble))),
         Event::Available { again } => ([slot, 21.0, f64::from(u8::from(*again)), 0.0, 0.0], None),
     }
 }

@@ -32,17 +32,12 @@ pub fn add_half(half: Arc<Shared>) -> u32 {
 }
 
 pub fn half(number: u32) -> Result<Arc<Shared>> {
-    HALVES
-        .with_borrow(|halves| halves.get(number as usize).cloned())
-        .ok_or_else(unknown)
+    HALVES.with_borrow(|halves| halves.get(number as usize).cloned()).ok_or_else(unknown)
 }
 
 pub fn add_manager(manager: Manager) -> u32 {
     MANAGERS.with_borrow_mut(|managers| {
-        let free = managers
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(managers.len());
+        let free = managers.iter().position(Option::is_none).unwrap_or(managers.len());
         managers.resize_with(managers.len().max(free + 1), || None);
         if let Some(place) = managers.get_mut(free) {
             *place = Some(manager);
@@ -53,9 +48,7 @@ pub fn add_manager(manager: Manager) -> u32 {
 
 /// Lets `call` use a manager. Nothing that it does comes back to this table.
 pub fn with_manager<R>(number: u32, call: impl FnOnce(&Manager) -> R) -> Result<R> {
-    MANAGERS
-        .with_borrow(|managers| managers.get(number as usize)?.as_ref().map(call))
-        .ok_or_else(unknown)
+    MANAGERS.with_borrow(|managers| managers.get(number as usize)?.as_ref().map(call)).ok_or_else(unknown)
 }
 
 pub fn remove_manager(number: u32) -> Option<Manager> {

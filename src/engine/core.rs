@@ -58,10 +58,7 @@ pub enum Released {
 }
 
 impl Core {
-    pub(super) fn new(
-        patience: Duration,
-        store: impl FnOnce(Weak<dyn Inbox>) -> Arc<dyn Store>,
-    ) -> Arc<Core> {
+    pub(super) fn new(patience: Duration, store: impl FnOnce(Weak<dyn Inbox>) -> Arc<dyn Store>) -> Arc<Core> {
         let id = CoreId::new(rand::random());
         let core = Arc::new_cyclic(|core: &Weak<Core>| {
             let store = store(core.clone());
@@ -90,11 +87,7 @@ impl Core {
 
     /// A manager begins; `slot` is the listener's name for it.
     pub fn join(&self, listener: Arc<dyn Listener>, slot: u32) -> u32 {
-        let manager = Manager {
-            listener,
-            slot,
-            counters: Counters::default(),
-        };
+        let manager = Manager { listener, slot, counters: Counters::default() };
         self.state.lock().managers.insert(manager) as u32
     }
 
@@ -112,11 +105,7 @@ impl Core {
     pub fn acquire(&self, wanted: Acquire<'_>) -> ClaimId {
         self.change(|state, now| {
             let index = state.lease_of(wanted.key);
-            let patience = if wanted.once {
-                Some(state.patience())
-            } else {
-                wanted.timeout
-            };
+            let patience = if wanted.once { Some(state.patience()) } else { wanted.timeout };
             let claim = Claim {
                 listener: wanted.listener,
                 slot: wanted.slot,
@@ -128,12 +117,7 @@ impl Core {
                 timer: None,
             };
             let claim = state.new_claim(claim, patience);
-            let waiter = Waiter {
-                claim,
-                ttl: wanted.ttl,
-                once: wanted.once,
-                renewed: wanted.renewed,
-            };
+            let waiter = Waiter { claim, ttl: wanted.ttl, once: wanted.once, renewed: wanted.renewed };
             state.arrive(index, waiter, now);
             claim
         })
@@ -152,11 +136,7 @@ impl Core {
     /// Sets what remains of a lock's lease; answered in `slot`. `false`: it isn't held.
     pub fn extend(&self, id: ClaimId, slot: u32, ttl: Ttl) -> bool {
         self.change(|state, now| {
-            let Some(held) = state
-                .claims
-                .get_mut(&id)
-                .filter(|claim| claim.state == ClaimState::Held)
-            else {
+            let Some(held) = state.claims.get_mut(&id).filter(|claim| claim.state == ClaimState::Held) else {
                 return false;
             };
             held.ttl = ttl;
@@ -208,11 +188,7 @@ impl Core {
     /// The counters of a manager; and of all: commands sent, renewals among them, connections made.
     pub fn counters(&self, manager: u32) -> (Counters, u64, u64, u64) {
         let state = self.state.lock();
-        let own = state
-            .managers
-            .get(manager as usize)
-            .map(|manager| manager.counters)
-            .unwrap_or_default();
+        let own = state.managers.get(manager as usize).map(|manager| manager.counters).unwrap_or_default();
         let renewals = state.renewals;
         drop(state);
         let (commands, connections) = self.store.counts();
@@ -223,9 +199,7 @@ impl Core {
     pub fn forget(&self, listener: &Arc<dyn Listener>) {
         self.change(|state, now| {
             state.end_claims(now, |claim| Arc::ptr_eq(&claim.listener, listener));
-            state
-                .managers
-                .retain(|_, manager| !Arc::ptr_eq(&manager.listener, listener));
+            state.managers.retain(|_, manager| !Arc::ptr_eq(&manager.listener, listener));
             state.take_ring();
         });
         self.store.flush();
@@ -249,10 +223,7 @@ impl Core {
     /// Whether nobody needs this core any more.
     pub(super) fn is_unused(&self) -> bool {
         let state = self.state.lock();
-        state.managers.is_empty()
-            && state.claims.is_empty()
-            && !state.wants_connection()
-            && state.gives == 0
+        state.managers.is_empty() && state.claims.is_empty() && !state.wants_connection() && state.gives == 0
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut State, Time) -> R) -> R {
@@ -273,10 +244,7 @@ impl Core {
 
 impl State {
     fn cancel(&mut self, id: ClaimId, now: Time) -> bool {
-        let waiting = self
-            .claims
-            .get(&id)
-            .filter(|claim| matches!(claim.state, ClaimState::Waiting { .. }));
+        let waiting = self.claims.get(&id).filter(|claim| matches!(claim.state, ClaimState::Waiting { .. }));
         let Some(index) = waiting.map(|claim| claim.lease) else {
             return false;
         };
@@ -286,11 +254,7 @@ impl State {
     }
 
     fn release(&mut self, id: ClaimId, now: Time) -> Released {
-        let Some(claim) = self
-            .claims
-            .get_mut(&id)
-            .filter(|claim| claim.state == ClaimState::Held)
-        else {
+        let Some(claim) = self.claims.get_mut(&id).filter(|claim| claim.state == ClaimState::Held) else {
             return Released::NotHeld;
         };
         claim.state = ClaimState::Releasing;
@@ -299,23 +263,14 @@ impl State {
         let patience = self.patience_for(ttl);
         if let Some(claim) = self.claims.get_mut(&id) {
             // Not answered within the call.
-            self.timers.set(
-                super::timers::Timer::Claim(id),
-                &mut claim.timer,
-                Some(now + patience),
-            );
+            self.timers.set(super::timers::Timer::Claim(id), &mut claim.timer, Some(now + patience));
         }
         Released::Later
     }
 
     /// Ends claims: those that wait are refused, those that hold lose the lock, which is released.
     fn end_claims(&mut self, now: Time, which: impl Fn(&Claim) -> bool) {
-        let ids: Vec<ClaimId> = self
-            .claims
-            .iter()
-            .filter(|(_, claim)| which(claim))
-            .map(|(id, _)| *id)
-            .collect();
+        let ids: Vec<ClaimId> = self.claims.iter().filter(|(_, claim)| which(claim)).map(|(id, _)| *id).collect();
         for id in ids {
             let Some(claim) = self.claims.get(&id) else {
                 continue;
@@ -339,8 +294,7 @@ impl State {
         let Some(mut claim) = self.claims.remove(&id) else {
             return;
         };
-        self.timers
-            .set(super::timers::Timer::Claim(id), &mut claim.timer, None);
+        self.timers.set(super::timers::Timer::Claim(id), &mut claim.timer, None);
         if let Some(manager) = self.managers.get_mut(claim.manager as usize) {
             manager.counters.waiting -= 1;
             manager.counters.failed += 1;

@@ -40,13 +40,7 @@ impl Orphans {
             return;
         };
         let until = tainted.unwrap_or(now).max(ttl.forgotten(now));
-        let orphan = Orphan {
-            key: give.key.clone(),
-            ttl,
-            caller: give.caller,
-            until,
-            tainted,
-        };
+        let orphan = Orphan { key: give.key.clone(), ttl, caller: give.caller, until, tainted };
         let known = self.by_token.entry(give.token).or_insert(orphan);
         known.until = known.until.max(until);
         known.tainted = known.tainted.max(tainted);
@@ -55,11 +49,7 @@ impl Orphans {
 
     /// A give was answered: whether the key was freed by it or wasn't ours.
     pub(super) fn answered(&mut self, token: Token, now: Time) {
-        if self
-            .by_token
-            .get(&token)
-            .is_some_and(|orphan| orphan.tainted.is_none_or(|until| until <= now))
-        {
+        if self.by_token.get(&token).is_some_and(|orphan| orphan.tainted.is_none_or(|until| until <= now)) {
             self.by_token.remove(&token);
         }
     }
@@ -75,10 +65,7 @@ impl Orphans {
         let give = |(token, orphan): (&Token, &mut Orphan)| Command {
             key: orphan.key.clone(),
             token: *token,
-            op: Op::Give {
-                ttl: orphan.ttl,
-                tainted: orphan.tainted,
-            },
+            op: Op::Give { ttl: orphan.ttl, tainted: orphan.tainted },
             caller: orphan.caller.take(),
         };
         self.by_token.iter_mut().map(give).collect()

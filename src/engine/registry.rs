@@ -52,10 +52,7 @@ pub fn open(options: &Options, listener: Arc<dyn super::Listener>, slot: u32) ->
 
 /// Ends the cores that nobody uses and that have nothing left to give back.
 pub(super) fn sweep() {
-    let unused: Vec<Arc<Core>> = cores()
-        .lock()
-        .extract_if(|_, core| core.is_unused())
-        .map(|(_, core)| core)
-        .collect();
+    let unused: Vec<Arc<Core>> =
+        cores().lock().extract_if(|_, core| core.is_unused()).map(|(_, core)| core).collect();
     drop(unused);
 }

@@ -19,11 +19,7 @@ const NEWS: Duration = Duration::from_millis(5);
 
 impl State {
     pub(super) fn reply(&mut self, reply: Reply, now: Time) {
-        let Reply {
-            command,
-            sent,
-            answer,
-        } = reply;
+        let Reply { command, sent, answer } = reply;
         match command.op {
             Op::Take { ttl, .. } => self.take_answered(&command, ttl, sent, answer, now),
             Op::Give { .. } => self.give_answered(&command, answer, now),
@@ -32,14 +28,7 @@ impl State {
         }
     }
 
-    fn take_answered(
-        &mut self,
-        command: &Command,
-        ttl: Ttl,
-        sent: Time,
-        answer: Answer,
-        now: Time,
-    ) {
+    fn take_answered(&mut self, command: &Command, ttl: Ttl, sent: Time, answer: Answer, now: Time) {
         let token = command.token;
         let forgotten = ttl.forgotten(sent);
         let index = self.find(&command.key);
@@ -47,18 +36,8 @@ impl State {
         let Some(index) = current else {
             // Nobody waits for it any more. Its give was sent behind it on the same connection, unless that broke.
             if matches!(answer, Answer::Unanswered(_)) {
-                let op = Op::Give {
-                    ttl,
-                    tainted: Some(forgotten),
-                };
-                self.adopt(
-                    &Command {
-                        op,
-                        caller: None,
-                        ..command.clone()
-                    },
-                    now,
-                );
+                let op = Op::Give { ttl, tainted: Some(forgotten) };
+                self.adopt(&Command { op, caller: None, ..command.clone() }, now);
             }
             return;
         };
@@ -72,19 +51,15 @@ impl State {
                     entry.trouble = None;
                 }
                 // Sleeping longer than the holder's lease lasts makes no sense.
-                let expiry =
-                    left.map(|left| Duration::from_millis(left + self.random.random_range(1..=10)));
+                let expiry = left.map(|left| Duration::from_millis(left + self.random.random_range(1..=10)));
                 let again = now + expiry.map_or(pause, |expiry| expiry.min(pause));
-                self.drive(index, now, |lease, cx| {
-                    lease.taken(token, Some(holder), again, cx)
-                });
+                self.drive(index, now, |lease, cx| lease.taken(token, Some(holder), again, cx));
             }
             Answer::Failed(trouble) => {
                 let again = now + self.pause(index);
                 if let Some(entry) = self.leases.get_mut(index) {
                     // The script may have failed behind the point where the key was ours.
-                    let until = (trouble.class() != Class::WrongType).then_some(forgotten);
-                    entry.lease.failed(token, until, Some(again));
+                    entry.lease.failed(token, Some(forgotten), Some(again));
                     entry.trouble = Some(trouble.clone());
                 }
                 self.fail_waiting(index, &trouble, now);
@@ -115,14 +90,7 @@ impl State {
                 if let Some(caller) = command.caller {
                     // Data of another kind is not our lock; anything else is for the caller to know.
                     let gone = trouble.class() == Class::WrongType;
-                    self.finish(
-                        caller,
-                        if gone {
-                            Outcome::Released(false)
-                        } else {
-                            Outcome::Unavailable(trouble)
-                        },
-                    );
+                    self.finish(caller, if gone { Outcome::Released(false) } else { Outcome::Unavailable(trouble) });
                 }
                 return;
             }
@@ -136,15 +104,7 @@ impl State {
         }
     }
 
-    fn keep_answered(
-        &mut self,
-        command: &Command,
-        ttl: Ttl,
-        block: u32,
-        sent: Time,
-        answer: Answer,
-        now: Time,
-    ) {
+    fn keep_answered(&mut self, command: &Command, ttl: Ttl, block: u32, sent: Time, answer: Answer, now: Time) {
         let token = command.token;
         let Some(index) = self.find(&command.key) else {
             return;
@@ -153,9 +113,7 @@ impl State {
             Answer::Done(last) => {
                 let numbers = (block > 0).then_some((last, block));
                 let extended = command.caller.is_some();
-                self.drive(index, now, |lease, cx| {
-                    lease.kept(token, sent, ttl, numbers, extended, cx)
-                });
+                self.drive(index, now, |lease, cx| lease.kept(token, sent, ttl, numbers, extended, cx));
                 self.extended(command.caller);
             }
             Answer::NotOurs | Answer::Taken { .. } => {
@@ -164,75 +122,37 @@ impl State {
             Answer::Failed(trouble) if trouble.class() == Class::WrongType => {
                 self.drive(index, now, |lease, cx| lease.lost(token, cx));
             }
-            Answer::Failed(trouble) => {
-                self.hold_on(index, command, token, ttl, None, Some(trouble), now)
-            }
+            Answer::Failed(trouble) => self.hold_on(index, command, token, ttl, None, Some(trouble), now),
             Answer::Unanswered(_) => self.hold_on(index, command, token, ttl, None, None, now),
             Answer::Unsent => self.unsent(index, token, now),
         }
     }
 
-    fn swap_answered(
-        &mut self,
-        command: &Command,
-        to: Token,
-        ttl: Ttl,
-        sent: Time,
-        answer: Answer,
-        now: Time,
-    ) {
-        let index = self
-            .find(&command.key)
-            .filter(|index| self.has_token(*index, to));
-        let Some(index) = index else {
+    fn swap_answered(&mut self, command: &Command, to: Token, ttl: Ttl, sent: Time, answer: Answer, now: Time) {
+        let renamed = |index: &usize| self.leases.get(*index).is_some_and(|entry| entry.lease.is_renamed_to(to));
+        let Some(index) = self.find(&command.key).filter(renamed) else {
             if matches!(answer, Answer::Unanswered(_)) {
-                let op = Op::Give {
-                    ttl,
-                    tainted: Some(ttl.forgotten(sent)),
-                };
+                let op = Op::Give { ttl, tainted: Some(ttl.forgotten(sent)) };
                 for token in [command.token, to] {
-                    self.adopt(
-                        &Command {
-                            token,
-                            op,
-                            caller: None,
-                            ..command.clone()
-                        },
-                        now,
-                    );
+                    self.adopt(&Command { token, op, caller: None, ..command.clone() }, now);
                 }
             }
             return;
         };
+        // A later renaming may be under way: what comes of this one concerns the lease by its present name.
+        let token = self.leases.get(index).and_then(|entry| entry.lease.token()).unwrap_or(to);
+        let until = Some(ttl.forgotten(sent));
         match answer {
             Answer::Done(_) => {
                 self.drive(index, now, |lease, cx| lease.swapped(to, sent, ttl, cx));
                 self.extended(command.caller);
             }
             Answer::NotOurs | Answer::Taken { .. } => {
-                self.drive(index, now, |lease, cx| lease.lost(to, cx));
+                self.drive(index, now, |lease, cx| lease.not_renamed(to, cx));
             }
-            Answer::Failed(trouble) => {
-                self.hold_on(
-                    index,
-                    command,
-                    to,
-                    ttl,
-                    Some(ttl.forgotten(sent)),
-                    Some(trouble),
-                    now,
-                );
-            }
-            Answer::Unanswered(_) => self.hold_on(
-                index,
-                command,
-                to,
-                ttl,
-                Some(ttl.forgotten(sent)),
-                None,
-                now,
-            ),
-            Answer::Unsent => self.unsent(index, to, now),
+            Answer::Failed(trouble) => self.hold_on(index, command, token, ttl, until, Some(trouble), now),
+            Answer::Unanswered(_) => self.hold_on(index, command, token, ttl, until, None, now),
+            Answer::Unsent => self.unsent(index, token, now),
         }
     }
 
@@ -265,10 +185,7 @@ impl State {
         if let Some(caller) = caller
             && let Some(claim) = self.claims.get(&caller)
             && let ClaimState::Extending { of } = claim.state
-            && self
-                .claims
-                .get(&of)
-                .is_some_and(|held| held.state == ClaimState::Held)
+            && self.claims.get(&of).is_some_and(|held| held.state == ClaimState::Held)
         {
             self.finish(caller, Outcome::Extended);
         }
@@ -284,9 +201,7 @@ impl State {
     }
 
     fn has_token(&self, index: usize, token: Token) -> bool {
-        self.leases
-            .get(index)
-            .is_some_and(|entry| entry.lease.token() == Some(token))
+        self.leases.get(index).is_some_and(|entry| entry.lease.token() == Some(token))
     }
 
     /// Those of a lease's waiting callers for whom this trouble is final: with definite trouble all of them,

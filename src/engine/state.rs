@@ -116,13 +116,7 @@ impl State {
             return *index;
         }
         let key: Arc<str> = key.into();
-        let entry = Entry {
-            key: key.clone(),
-            lease: Lease::default(),
-            timer: None,
-            polls: 0,
-            trouble: None,
-        };
+        let entry = Entry { key: key.clone(), lease: Lease::default(), timer: None, polls: 0, trouble: None };
         let index = self.leases.insert(entry);
         self.by_key.insert(key, index);
         index
@@ -178,11 +172,8 @@ impl State {
     }
 
     pub(super) fn tell_managers(&mut self, event: &Event) {
-        let managers: Vec<_> = self
-            .managers
-            .iter()
-            .map(|(_, manager)| (manager.slot, manager.listener.clone()))
-            .collect();
+        let managers: Vec<_> =
+            self.managers.iter().map(|(_, manager)| (manager.slot, manager.listener.clone())).collect();
         for (slot, listener) in managers {
             listener.event(slot, event.clone());
             self.will_ring(listener);
@@ -200,11 +191,7 @@ impl State {
     ) -> Option<R> {
         let mut actions = std::mem::take(&mut self.actions);
         let entry = self.leases.get_mut(index)?;
-        let mut cx = Cx {
-            now,
-            turns: &mut self.turns,
-            out: &mut actions,
-        };
+        let mut cx = Cx { now, turns: &mut self.turns, out: &mut actions };
         let result = event(&mut entry.lease, &mut cx);
         for action in actions.drain(..) {
             self.act(index, action, now);
@@ -216,8 +203,7 @@ impl State {
                 let entry = self.leases.remove(index);
                 self.by_key.remove(&entry.key);
             } else {
-                self.timers
-                    .set(Timer::Lease(index), &mut entry.timer, entry.lease.due());
+                self.timers.set(Timer::Lease(index), &mut entry.timer, entry.lease.due());
             }
         }
         Some(result)
@@ -226,11 +212,7 @@ impl State {
     fn act(&mut self, index: usize, action: Action, now: Time) {
         match action {
             Action::Send { token, op, caller } => self.send(index, token, op, caller, now),
-            Action::Granted {
-                claim,
-                fence,
-                handed_on,
-            } => self.granted(index, claim, fence, handed_on, now),
+            Action::Granted { claim, fence, handed_on } => self.granted(index, claim, fence, handed_on, now),
             Action::Refused { claim } => self.finish(claim, Outcome::Busy),
             Action::Released { claim } => self.finish(claim, Outcome::Released(true)),
             Action::Lost { claim, loss } => self.lost(claim, loss),
@@ -253,51 +235,28 @@ impl State {
         if handed_on && let Some(manager) = self.managers.get_mut(known.manager as usize) {
             manager.counters.handed_on += 1;
         }
-        self.finish(
-            claim,
-            Outcome::Granted {
-                token,
-                fence,
-                waited,
-            },
-        );
+        self.finish(claim, Outcome::Granted { token, fence, waited });
     }
 
     fn lost(&mut self, claim: ClaimId, loss: Loss) {
         if self.extending > 0 {
-            let of_this = |(id, other): (&ClaimId, &Claim)| {
-                (other.state == ClaimState::Extending { of: claim }).then_some(*id)
-            };
+            let of_this =
+                |(id, other): (&ClaimId, &Claim)| (other.state == ClaimState::Extending { of: claim }).then_some(*id);
             let extends: Vec<ClaimId> = self.claims.iter().filter_map(of_this).collect();
             for extend in extends {
                 self.finish(extend, Outcome::Lost(loss));
             }
         }
         // A release that found its deadline passed: the answer to it says so, nothing was taken from anybody.
-        let releasing = self
-            .claims
-            .get(&claim)
-            .is_some_and(|claim| claim.state == ClaimState::Releasing);
-        self.finish(
-            claim,
-            if releasing {
-                Outcome::Released(false)
-            } else {
-                Outcome::Lost(loss)
-            },
-        );
+        let releasing = self.claims.get(&claim).is_some_and(|claim| claim.state == ClaimState::Releasing);
+        self.finish(claim, if releasing { Outcome::Released(false) } else { Outcome::Lost(loss) });
     }
 
     fn send(&mut self, index: usize, token: Token, op: Op, caller: Option<ClaimId>, now: Time) {
         let Some(key) = self.leases.get(index).map(|entry| entry.key.clone()) else {
             return;
         };
-        let command = Command {
-            key,
-            token,
-            op,
-            caller,
-        };
+        let command = Command { key, token, op, caller };
         if let Op::Give { tainted, .. } = op
             && (!self.up || tainted.is_some_and(|until| now < until))
         {
@@ -322,19 +281,14 @@ impl State {
     pub(super) fn adopt(&mut self, give: &Command, now: Time) {
         self.orphans.adopt(give, now);
         if self.orphans_timer.is_none() {
-            self.timers.set(
-                Timer::Orphans,
-                &mut self.orphans_timer,
-                Some(now + orphans::BEAT),
-            );
+            self.timers.set(Timer::Orphans, &mut self.orphans_timer, Some(now + orphans::BEAT));
         }
     }
 
     pub(super) fn give_orphans(&mut self, now: Time) {
         let gives = self.orphans.gives(now);
         let again = (!self.orphans.is_empty()).then(|| now + orphans::BEAT);
-        self.timers
-            .set(Timer::Orphans, &mut self.orphans_timer, again);
+        self.timers.set(Timer::Orphans, &mut self.orphans_timer, again);
         if !self.up && again.is_some() {
             self.store.wake();
         }
@@ -413,24 +367,14 @@ impl State {
             Standing::Taken(holder) => (Phase::Queued, holder),
             Standing::Held => (Phase::Queued, None),
         };
-        let holder = holder
-            .filter(|holder| !holder.is_empty())
-            .map(str::to_owned);
-        Outcome::TimedOut {
-            waited,
-            attempts,
-            phase,
-            holder,
-        }
+        let holder = holder.filter(|holder| !holder.is_empty()).map(str::to_owned);
+        Outcome::TimedOut { waited, attempts, phase, holder }
     }
 
     fn no_answer(&self, waited: Duration) -> Trouble {
-        self.trouble.clone().unwrap_or_else(|| {
-            Trouble::passing(
-                "ETIMEDOUT",
-                format!("no answer within {} ms", waited.as_millis()),
-            )
-        })
+        self.trouble
+            .clone()
+            .unwrap_or_else(|| Trouble::passing("ETIMEDOUT", format!("no answer within {} ms", waited.as_millis())))
     }
 }
 

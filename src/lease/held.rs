@@ -52,6 +52,8 @@ pub(super) struct Holder {
     pub(super) claim: ClaimId,
     pub(super) ttl: Ttl,
     pub(super) renewed: bool,
+    /// It has asked for another ttl, so that a confirmation speaks of it and not of a holder before.
+    pub(super) extends: bool,
     /// Until when it may believe that it has it: the lease's deadline, or its own if it isn't renewed.
     pub(super) deadline: Time,
 }
@@ -61,16 +63,13 @@ impl Held {
     /// again in one go, which costs a round trip and never hands on a lease that is about to end.
     pub(super) fn suits(&self, next: &Waiter, now: Time) -> bool {
         let left = self.deadline.since(now);
-        let turn_used_up =
-            now.since(self.since) >= TURN || (self.contended && self.served >= TURN_HOLDERS);
+        let turn_used_up = now.since(self.since) >= TURN || (self.contended && self.served >= TURN_HOLDERS);
         // A lease much longer than asked for would keep others waiting longer after a crash than this caller wanted.
         let too_long = left > next.ttl.span() + next.ttl.beat() * 2;
         let enough = if next.renewed {
             next.ttl.claim_window()
         } else {
-            next.ttl
-                .span()
-                .saturating_sub(next.ttl.drift() + next.ttl.claim_window())
+            next.ttl.span().saturating_sub(next.ttl.drift() + next.ttl.claim_window())
         };
         !turn_used_up && !too_long && left >= enough && self.numbers.left() > 0
     }
@@ -79,17 +78,8 @@ impl Held {
     pub(super) fn serve(&mut self, next: &Waiter, now: Time) -> Option<u64> {
         let fence = self.numbers.take()?;
         self.served += 1;
-        let deadline = if next.renewed {
-            self.deadline
-        } else {
-            self.deadline.min(next.ttl.deadline(now))
-        };
-        self.holder = Holder {
-            claim: next.claim,
-            ttl: next.ttl,
-            renewed: next.renewed,
-            deadline,
-        };
+        let deadline = if next.renewed { self.deadline } else { self.deadline.min(next.ttl.deadline(now)) };
+        self.holder = Holder { claim: next.claim, ttl: next.ttl, renewed: next.renewed, extends: false, deadline };
         if next.ttl > self.ttl && next.renewed {
             self.again = Some(now);
         } else {
@@ -102,26 +92,19 @@ impl Held {
     /// When the holder's lease is to be renewed next, counted from the last confirmation.
     pub(super) fn plan_renewal(&mut self) {
         let ttl = self.holder.ttl;
-        self.again = (self.holder.renewed && !self.keeping)
-            .then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
+        self.again =
+            (self.holder.renewed && !self.keeping).then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
     }
 
     /// A keep, reserving numbers too if they run low while callers wait.
     pub(super) fn keep(&mut self, waiting: usize) -> Op {
         self.keeping = true;
         self.again = None;
-        let block = if self.runs_low(waiting) {
-            self.next_block()
-        } else {
-            0
-        };
+        let block = if self.runs_low(waiting) { self.next_block() } else { 0 };
         if block > 0 {
             self.block = block;
         }
-        Op::Keep {
-            ttl: self.ttl,
-            block,
-        }
+        Op::Keep { ttl: self.ttl, block }
     }
 
     /// Half of the reserved numbers are used, and there are callers for the rest.

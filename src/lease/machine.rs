@@ -130,9 +130,7 @@ impl Lease {
             }
         };
         if waiter.once && refuse {
-            cx.out.push(Action::Refused {
-                claim: waiter.claim,
-            });
+            cx.out.push(Action::Refused { claim: waiter.claim });
             return;
         }
         self.queue.push(waiter);
@@ -196,6 +194,7 @@ impl Lease {
         };
         held.ttl = ttl;
         held.holder.ttl = ttl;
+        held.holder.extends = true;
         let deadline = ttl.deadline(cx.now);
         if deadline >= held.deadline {
             held.keeping = true;
@@ -231,7 +230,7 @@ impl Lease {
         }
         let contended = waiting.taken.is_some();
         let (ttl, block, tainted) = (waiting.ttl, waiting.block, waiting.tainted);
-        let Some(first) = self.queue.pop() else {
+        let Some(first) = self.queue.front().copied() else {
             return;
         };
         let mut held = Held {
@@ -241,12 +240,7 @@ impl Lease {
             confirmed: sent,
             numbers: Numbers::block(last, block),
             block,
-            holder: Holder {
-                claim: first.claim,
-                ttl,
-                renewed: first.renewed,
-                deadline,
-            },
+            holder: Holder { claim: first.claim, ttl, renewed: first.renewed, extends: false, deadline },
             since: cx.now,
             served: 0,
             contended,
@@ -256,19 +250,17 @@ impl Lease {
             swaps: Vec::new(),
             tainted,
         };
+        // The one this turn was begun for may have left, and the first in line want another lease.
+        if first.ttl != ttl && !held.suits(&first, cx.now) {
+            self.phase = Phase::Held(held);
+            return self.end(None, cx);
+        }
+        self.queue.pop();
         if let Some(fence) = held.serve(&first, cx.now) {
-            cx.out.push(Action::Granted {
-                claim: first.claim,
-                fence,
-                handed_on: false,
-            });
+            cx.out.push(Action::Granted { claim: first.claim, fence, handed_on: false });
         }
         self.phase = Phase::Held(held);
-        self.queue.remove_once(|waiter| {
-            cx.out.push(Action::Refused {
-                claim: waiter.claim,
-            })
-        });
+        self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
     }
 
     /// The server says that somebody else has the key. The first in line asks again at `again`.
@@ -281,11 +273,7 @@ impl Lease {
         waiting.taken = Some(holder);
         waiting.attempt = Attempt::Again;
         waiting.again = Some(again);
-        self.queue.remove_once(|waiter| {
-            cx.out.push(Action::Refused {
-                claim: waiter.claim,
-            })
-        });
+        self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
         self.end_if_unwanted(cx);
     }
 
@@ -345,13 +333,33 @@ impl Lease {
         held.confirm(sent, ttl, true);
     }
 
-    /// The server says that the key isn't `token`'s, in answer to a keep, or to the swap that was to name it so.
+    /// The server says, in answer to a keep, that the key isn't `token`'s.
     pub fn lost(&mut self, token: Token, cx: &mut Cx<'_>) {
         if let Phase::Held(held) = &self.phase
             && held.token == token
+            // It may not have that name yet; then the answer to the renaming decides.
+            && held.swaps.is_empty()
         {
             let claim = held.holder.claim;
             self.lose(claim, Loss::Taken, cx);
+        }
+    }
+
+    /// The server says, in answer to the swap that was to name the key `to`, that it isn't ours.
+    pub fn not_renamed(&mut self, to: Token, cx: &mut Cx<'_>) {
+        if let Phase::Held(held) = &self.phase
+            && held.token == to
+        {
+            let claim = held.holder.claim;
+            self.lose(claim, Loss::Taken, cx);
+        }
+    }
+
+    /// Whether the lease is held and was to be named `to`, now or on the way to its present name.
+    pub fn is_renamed_to(&self, to: Token) -> bool {
+        match &self.phase {
+            Phase::Held(held) => held.token == to || held.swaps.iter().any(|(_, name, _)| *name == to),
+            _ => false,
         }
     }
 
@@ -369,11 +377,7 @@ impl Lease {
                 if cx.now >= held.holder.deadline {
                     let claim = held.holder.claim;
                     let tried = held.holder.renewed && (held.keeping || held.doubtful);
-                    let loss = if tried {
-                        Loss::Unreachable
-                    } else {
-                        Loss::Expired
-                    };
+                    let loss = if tried { Loss::Unreachable } else { Loss::Expired };
                     self.lose(claim, loss, cx);
                 } else if held.again.is_some_and(|again| again <= cx.now) {
                     Self::renew(held, self.queue.len(), cx);
@@ -405,9 +409,9 @@ impl Lease {
         match &self.phase {
             Phase::Idle => None,
             Phase::Waiting(waiting) => waiting.again,
-            Phase::Held(held) => Some(held.again.map_or(held.holder.deadline, |again| {
-                again.min(held.holder.deadline)
-            })),
+            Phase::Held(held) => {
+                Some(held.again.map_or(held.holder.deadline, |again| again.min(held.holder.deadline)))
+            }
         }
     }
 
@@ -437,11 +441,9 @@ impl Lease {
     pub fn standing(&self) -> (Standing<'_>, u32) {
         match &self.phase {
             Phase::Idle => (Standing::Idle, 0),
-            Phase::Waiting(Waiting {
-                taken: Some(holder),
-                attempts,
-                ..
-            }) => (Standing::Taken(holder.as_deref()), *attempts),
+            Phase::Waiting(Waiting { taken: Some(holder), attempts, .. }) => {
+                (Standing::Taken(holder.as_deref()), *attempts)
+            }
             Phase::Waiting(waiting) => (Standing::Asking, waiting.attempts),
             Phase::Held(_) => (Standing::Held, 0),
         }
@@ -470,10 +472,7 @@ impl Lease {
 
     /// Whether `claim` holds the lock at this instant; a deadline that has passed is acted on first.
     fn holds(&mut self, claim: ClaimId, cx: &mut Cx<'_>) -> bool {
-        if self
-            .deadline_of(claim)
-            .is_some_and(|deadline| cx.now >= deadline)
-        {
+        if self.deadline_of(claim).is_some_and(|deadline| cx.now >= deadline) {
             self.tick(cx);
         }
         self.deadline_of(claim).is_some()
@@ -518,11 +517,7 @@ impl Lease {
         let Phase::Held(held) = &mut self.phase else {
             return;
         };
-        let next = self
-            .queue
-            .front()
-            .filter(|next| held.suits(next, cx.now))
-            .copied();
+        let next = self.queue.front().filter(|next| held.suits(next, cx.now)).copied();
         if let Some(next) = next
             && let Some(fence) = held.serve(&next, cx.now)
         {
@@ -530,11 +525,7 @@ impl Lease {
             if let Some(claim) = releaser {
                 cx.out.push(Action::Released { claim });
             }
-            cx.out.push(Action::Granted {
-                claim: next.claim,
-                fence,
-                handed_on: true,
-            });
+            cx.out.push(Action::Granted { claim: next.claim, fence, handed_on: true });
             let due = held.again.is_some_and(|again| again <= cx.now);
             if !held.keeping && (due || held.runs_low(self.queue.len())) {
                 let op = held.keep(self.queue.len());
@@ -548,10 +539,7 @@ impl Lease {
     /// The turn is over: the key is given back, and asked for again right behind if callers are left.
     fn end(&mut self, releaser: Option<ClaimId>, cx: &mut Cx<'_>) {
         if let Phase::Held(held) = std::mem::take(&mut self.phase) {
-            let give = Op::Give {
-                ttl: held.ttl,
-                tainted: held.tainted,
-            };
+            let give = Op::Give { ttl: held.ttl, tainted: held.tainted };
             for (from, _, _) in &held.swaps {
                 cx.send(*from, give, None);
             }
@@ -570,10 +558,7 @@ impl Lease {
             && let Phase::Waiting(waiting) = &self.phase
         {
             if waiting.may_have_left_something(cx.now) {
-                let give = Op::Give {
-                    ttl: waiting.ttl,
-                    tainted: waiting.tainted,
-                };
+                let give = Op::Give { ttl: waiting.ttl, tainted: waiting.tainted };
                 cx.send(waiting.token, give, None);
             }
             self.phase = Phase::Idle;
@@ -589,7 +574,7 @@ impl Held {
         self.deadline = self.deadline.max(ttl.deadline(sent));
         if self.holder.renewed {
             self.holder.deadline = self.deadline;
-        } else if extended {
+        } else if extended && self.holder.extends {
             self.holder.deadline = ttl.deadline(sent);
         }
         self.plan_renewal();

@@ -17,11 +17,7 @@ pub const LARGEST_BLOCK: u32 = 1024;
 impl Numbers {
     /// The block of `count` numbers that ends with `last`.
     pub fn block(last: u64, count: u32) -> Numbers {
-        Numbers {
-            next: last + 1 - u64::from(count).min(last),
-            end: last + 1,
-            more: None,
-        }
+        Numbers { next: last + 1 - u64::from(count).min(last), end: last + 1, more: None }
     }
 
     /// Adds a block that was reserved later.

@@ -34,11 +34,7 @@ pub struct Queue {
 impl Queue {
     /// Joins at the end. Claims must rise.
     pub fn push(&mut self, waiter: Waiter) {
-        debug_assert!(
-            self.places
-                .back()
-                .is_none_or(|(last, _)| *last < waiter.claim)
-        );
+        debug_assert!(self.places.back().is_none_or(|(last, _)| *last < waiter.claim));
         self.waiting += 1;
         self.once += usize::from(waiter.once);
         self.places.push_back((waiter.claim, Some(waiter)));
@@ -58,14 +54,8 @@ impl Queue {
 
     /// Takes one out wherever it stands.
     pub fn remove(&mut self, claim: ClaimId) -> Option<Waiter> {
-        let place = self
-            .places
-            .binary_search_by_key(&claim, |(claim, _)| *claim)
-            .ok()?;
-        let waiter = self
-            .places
-            .get_mut(place)
-            .and_then(|(_, waiter)| waiter.take())?;
+        let place = self.places.binary_search_by_key(&claim, |(claim, _)| *claim).ok()?;
+        let waiter = self.places.get_mut(place).and_then(|(_, waiter)| waiter.take())?;
         self.left(&waiter);
         Some(waiter)
     }
@@ -105,11 +95,7 @@ impl Queue {
 
     /// The front is always somebody who waits; and places of those who left don't pile up behind one who stays.
     fn close_front(&mut self) {
-        while self
-            .places
-            .front()
-            .is_some_and(|(_, waiter)| waiter.is_none())
-        {
+        while self.places.front().is_some_and(|(_, waiter)| waiter.is_none()) {
             self.places.pop_front();
         }
         if self.places.len() > 32 && self.places.len() > 2 * self.waiting {
@@ -123,18 +109,11 @@ mod tests {
     use super::*;
 
     fn waiter(number: u64, once: bool) -> Waiter {
-        Waiter {
-            claim: ClaimId(number),
-            ttl: Ttl::from_millis(1_000),
-            once,
-            renewed: true,
-        }
+        Waiter { claim: ClaimId(number), ttl: Ttl::from_millis(1_000), once, renewed: true }
     }
 
     fn drain(queue: &mut Queue) -> Vec<u64> {
-        std::iter::from_fn(|| queue.pop())
-            .map(|waiter| waiter.claim.0)
-            .collect()
+        std::iter::from_fn(|| queue.pop()).map(|waiter| waiter.claim.0).collect()
     }
 
     #[test]
@@ -148,9 +127,7 @@ mod tests {
         let mut refused = Vec::new();
         queue.remove_once(|waiter| refused.push(waiter.claim.0));
         assert_eq!(refused, [19, 29, 49, 59, 79, 89]);
-        let expected: Vec<u64> = (0..100)
-            .filter(|number| number % 3 != 0 && number % 10 != 9)
-            .collect();
+        let expected: Vec<u64> = (0..100).filter(|number| number % 3 != 0 && number % 10 != 9).collect();
         assert_eq!(queue.len(), expected.len());
         assert_eq!(drain(&mut queue), expected);
         assert!(queue.is_empty());

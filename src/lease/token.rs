@@ -101,11 +101,7 @@ impl Turns {
     pub fn next(&mut self, claim: Duration) -> Token {
         let turn = self.next;
         self.next += 1;
-        Token {
-            core: self.core,
-            turn,
-            claim_millis: claim.as_millis() as u32,
-        }
+        Token { core: self.core, turn, claim_millis: claim.as_millis() as u32 }
     }
 }
 
@@ -117,13 +113,7 @@ mod tests {
     fn tokens_are_written_with_version_kind_core_turn_and_claim() {
         let mut turns = Turns::new(CoreId::new(0xabc));
         let claim = Duration::from_millis(3_100);
-        assert_eq!(
-            turns.next(claim).to_string(),
-            "hf1.p.00000000000000000000000000000abc.1.3100"
-        );
-        assert_eq!(
-            turns.next(claim).to_string(),
-            "hf1.p.00000000000000000000000000000abc.2.3100"
-        );
+        assert_eq!(turns.next(claim).to_string(), "hf1.p.00000000000000000000000000000abc.1.3100");
+        assert_eq!(turns.next(claim).to_string(), "hf1.p.00000000000000000000000000000abc.2.3100");
     }
 }

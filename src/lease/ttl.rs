@@ -33,9 +33,9 @@ impl Ttl {
         (self.span() / 100).max(Duration::from_millis(10))
     }
 
-    /// The server's ttl in milliseconds: `ttl + grace`.
+    /// The server's ttl in milliseconds: `ttl + grace`, rounded up.
     pub fn server_millis(self) -> u64 {
-        (self.span() + self.grace()).as_millis() as u64
+        (self.span() + self.grace()).as_micros().div_ceil(1_000) as u64
     }
 
     /// How often something that must not be forgotten is looked at again.

@@ -27,11 +27,7 @@ impl Waiting {
     pub(super) fn take(&mut self) -> Op {
         self.asked = true;
         self.again = None;
-        Op::Take {
-            ttl: self.ttl,
-            block: self.block,
-            attempt: self.attempt,
-        }
+        Op::Take { ttl: self.ttl, block: self.block, attempt: self.attempt }
     }
 
     /// Whether a command of this turn can have left something on the server, or can still do so.

@@ -30,30 +30,19 @@ pub(super) struct Connection {
 }
 
 /// Dials and introduces us; `prologue` are further commands to send in the same round trip, whose errors don't matter.
-pub(super) async fn connect(
-    endpoint: &Endpoint,
-    prologue: Vec<Cmd>,
-) -> Result<Connection, Trouble> {
+pub(super) async fn connect(endpoint: &Endpoint, prologue: Vec<Cmd>) -> Result<Connection, Trouble> {
     let patience = endpoint.patience;
     match timeout(patience, dial(endpoint)).await {
-        Err(_) => Err(Trouble::passing(
-            "ETIMEDOUT",
-            format!("no connection within {} ms", patience.as_millis()),
-        )),
+        Err(_) => Err(Trouble::passing("ETIMEDOUT", format!("no connection within {} ms", patience.as_millis()))),
         Ok(Err(trouble)) => Err(trouble),
-        Ok(Ok(mut connection)) => {
-            match timeout(patience, introduce(&mut connection, endpoint, prologue)).await {
-                Err(_) => {
-                    let millis = patience.as_millis();
-                    Err(Trouble::passing(
-                        "ETIMEDOUT",
-                        format!("connected, but no answer within {millis} ms"),
-                    ))
-                }
-                Ok(Err(trouble)) => Err(trouble),
-                Ok(Ok(())) => Ok(connection),
+        Ok(Ok(mut connection)) => match timeout(patience, introduce(&mut connection, endpoint, prologue)).await {
+            Err(_) => {
+                let millis = patience.as_millis();
+                Err(Trouble::passing("ETIMEDOUT", format!("connected, but no answer within {millis} ms")))
             }
-        }
+            Ok(Err(trouble)) => Err(trouble),
+            Ok(Ok(())) => Ok(connection),
+        },
     }
 }
 
@@ -61,30 +50,17 @@ async fn dial(endpoint: &Endpoint) -> Result<Connection, Trouble> {
     match &endpoint.place {
         #[cfg(unix)]
         Place::Unix(path) => {
-            let stream = UnixStream::connect(path)
-                .await
-                .map_err(|error| Trouble::from_io(&error))?;
+            let stream = UnixStream::connect(path).await.map_err(|error| Trouble::from_io(&error))?;
             let (reader, writer) = stream.into_split();
-            Ok(Connection::new(
-                Box::new(reader),
-                Sink::Unix(Arc::new(writer)),
-                None,
-            ))
+            Ok(Connection::new(Box::new(reader), Sink::Unix(Arc::new(writer)), None))
         }
         #[cfg(not(unix))]
-        Place::Unix(_) => Err(Trouble::definite(
-            "ERR_UNSUPPORTED",
-            "this platform has no Unix sockets",
-        )),
+        Place::Unix(_) => Err(Trouble::definite("ERR_UNSUPPORTED", "this platform has no Unix sockets")),
         Place::Tcp(host, port) => {
             let stream = dial_tcp(host, *port).await?;
             let Some(settings) = &endpoint.tls else {
                 let (reader, writer) = stream.into_split();
-                return Ok(Connection::new(
-                    Box::new(reader),
-                    Sink::Tcp(Arc::new(writer)),
-                    None,
-                ));
+                return Ok(Connection::new(Box::new(reader), Sink::Tcp(Arc::new(writer)), None));
             };
             let (reader, writer) = encrypt(stream, settings, host, *port).await?;
             Ok(Connection::new(reader, Sink::Task, Some(writer)))
@@ -93,9 +69,7 @@ async fn dial(endpoint: &Endpoint) -> Result<Connection, Trouble> {
 }
 
 async fn dial_tcp(host: &str, port: u16) -> Result<TcpStream, Trouble> {
-    let addresses = tokio::net::lookup_host((host, port))
-        .await
-        .map_err(|error| no_such_host(host, &error))?;
+    let addresses = tokio::net::lookup_host((host, port)).await.map_err(|error| no_such_host(host, &error))?;
     let mut last = Trouble::definite("ENOTFOUND", format!("the host {host} has no address"));
     for address in addresses {
         match TcpStream::connect(address).await {
@@ -127,17 +101,9 @@ fn no_such_host(host: &str, error: &io::Error) -> Trouble {
     }
 }
 
-type Halves = (
-    Box<dyn AsyncRead + Send + Unpin>,
-    Box<dyn AsyncWrite + Send + Unpin>,
-);
+type Halves = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
-async fn encrypt(
-    stream: TcpStream,
-    settings: &TlsSettings,
-    host: &str,
-    port: u16,
-) -> Result<Halves, Trouble> {
+async fn encrypt(stream: TcpStream, settings: &TlsSettings, host: &str, port: u16) -> Result<Halves, Trouble> {
     let connector = tls::connector(settings)?;
     let name = tls::server_name(settings, host)?;
     tokio::select! {
@@ -160,9 +126,7 @@ async fn encrypt(
 
 fn tls_failed(error: &io::Error) -> Trouble {
     use tokio_rustls::rustls::Error;
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<Error>());
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let hint = match inner {
         Some(Error::InvalidMessage(_)) => {
             "; does the server speak TLS on this port? A plain connection is `redis://`"
@@ -170,10 +134,7 @@ fn tls_failed(error: &io::Error) -> Trouble {
         Some(Error::InvalidCertificate(_)) => "; `tls.ca` names the authority to trust",
         _ => "",
     };
-    Trouble::definite(
-        "ERR_TLS",
-        format!("the TLS handshake failed: {error}{hint}"),
-    )
+    Trouble::definite("ERR_TLS", format!("the TLS handshake failed: {error}{hint}"))
 }
 
 /// Returns once the server has answered a plain PING on a second connection, and never if it doesn't.
@@ -183,21 +144,14 @@ async fn speaks_plainly(host: &str, port: u16) {
         let mut stream = TcpStream::connect((host, port)).await?;
         stream.write_all(b"PING\r\n").await?;
         let mut reader = BufReader::new(stream);
-        Ok::<_, io::Error>(matches!(
-            reader.fill_buf().await?.first(),
-            Some(b'+' | b'-')
-        ))
+        Ok::<_, io::Error>(matches!(reader.fill_buf().await?.first(), Some(b'+' | b'-')))
     };
     if !matches!(asked.await, Ok(true)) {
         std::future::pending::<()>().await;
     }
 }
 
-async fn introduce(
-    connection: &mut Connection,
-    endpoint: &Endpoint,
-    prologue: Vec<Cmd>,
-) -> Result<(), Trouble> {
+async fn introduce(connection: &mut Connection, endpoint: &Endpoint, prologue: Vec<Cmd>) -> Result<(), Trouble> {
     let mut commands = Vec::new();
     if let Some(password) = &endpoint.password {
         let mut auth = redis::cmd("AUTH");
@@ -209,21 +163,14 @@ async fn introduce(
     if endpoint.db != 0 {
         commands.push((redis::cmd("SELECT").arg(endpoint.db).clone(), Needed::Yes));
     }
-    let name = redis::cmd("CLIENT")
-        .arg("SETINFO")
-        .arg("LIB-NAME")
-        .arg("holdfast")
-        .clone();
+    let name = redis::cmd("CLIENT").arg("SETINFO").arg("LIB-NAME").arg("holdfast").clone();
     commands.push((name, Needed::No));
     commands.extend(prologue.into_iter().map(|command| (command, Needed::No)));
     let mut bytes = Vec::new();
     for (command, _) in &commands {
         command.write_packed_command(&mut bytes);
     }
-    connection
-        .send(&bytes)
-        .await
-        .map_err(|error| Trouble::from_io(&error))?;
+    connection.send(&bytes).await.map_err(|error| Trouble::from_io(&error))?;
     connection.expect_redis().await?;
     for (_, needed) in commands {
         let value = redis::parse_redis_value_async(&mut connection.decoder, &mut connection.reader)
@@ -250,10 +197,7 @@ pub(super) fn broken(error: &redis::RedisError) -> Trouble {
     if error.is_connection_dropped() || error.is_io_error() {
         Trouble::passing("ECONNRESET", format!("the connection broke: {error}"))
     } else {
-        Trouble::passing(
-            "EPROTO",
-            format!("the server's answer can't be understood: {error}"),
-        )
+        Trouble::passing("EPROTO", format!("the server's answer can't be understood: {error}"))
     }
 }
 
@@ -263,12 +207,7 @@ impl Connection {
         sink: Sink,
         writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     ) -> Connection {
-        Connection {
-            reader: BufReader::new(reader),
-            decoder: Decoder::new(),
-            sink,
-            writer,
-        }
+        Connection { reader: BufReader::new(reader), decoder: Decoder::new(), sink, writer }
     }
 
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -290,13 +229,7 @@ impl Connection {
 
     /// Looks at the first byte of the first answer.
     async fn expect_redis(&mut self) -> Result<(), Trouble> {
-        let first = self
-            .reader
-            .fill_buf()
-            .await
-            .map_err(|error| Trouble::from_io(&error))?
-            .first()
-            .copied();
+        let first = self.reader.fill_buf().await.map_err(|error| Trouble::from_io(&error))?.first().copied();
         match first {
             Some(b'+' | b'-' | b':' | b'$' | b'*') => Ok(()),
             None => Err(Trouble::passing(
@@ -304,14 +237,8 @@ impl Connection {
                 "the server closed the connection at once; if it expects TLS, use `rediss://`",
             )),
             // A TLS alert.
-            Some(0x15) => Err(Trouble::definite(
-                "ERR_TLS",
-                "the server expects TLS on this port: use `rediss://`",
-            )),
-            Some(_) => Err(Trouble::definite(
-                "EPROTO",
-                "the server on this port doesn't speak the Redis protocol",
-            )),
+            Some(0x15) => Err(Trouble::definite("ERR_TLS", "the server expects TLS on this port: use `rediss://`")),
+            Some(_) => Err(Trouble::definite("EPROTO", "the server on this port doesn't speak the Redis protocol")),
         }
     }
 }

@@ -92,10 +92,7 @@ impl<T: Send + 'static> Link<T> {
     /// How many commands were sent, and how many connections were made.
     pub fn counts(&self) -> (u64, u64) {
         let present = self.shared.wire.lock().as_ref().map_or(0, |wire| wire.sent);
-        (
-            self.shared.sent.load(Ordering::Relaxed) + present,
-            self.shared.connections.load(Ordering::Relaxed),
-        )
+        (self.shared.sent.load(Ordering::Relaxed) + present, self.shared.connections.load(Ordering::Relaxed))
     }
 }
 
@@ -122,10 +119,7 @@ impl<T: Send + 'static> Shared<T> {
         // Left by a run that panicked.
         let left = self.wire.lock().take();
         if let (Some(wire), Some(owner)) = (left, owner.upgrade()) {
-            let trouble = Trouble::passing(
-                "EINTERNAL",
-                "the connection ended by a defect of this package",
-            );
+            let trouble = Trouble::passing("EINTERNAL", "the connection ended by a defect of this package");
             wanted = owner.down(&trouble, wire.expected.into());
         }
         loop {
@@ -154,24 +148,11 @@ impl<T: Send + 'static> Shared<T> {
     }
 
     /// From connection made to connection broken.
-    async fn run(
-        &self,
-        connection: Connection,
-        owner: &Weak<dyn Owner<T>>,
-    ) -> (Trouble, Vec<(T, Time)>) {
-        let Connection {
-            mut reader,
-            mut decoder,
-            sink,
-            writer,
-        } = connection;
+    async fn run(&self, connection: Connection, owner: &Weak<dyn Owner<T>>) -> (Trouble, Vec<(T, Time)>) {
+        let Connection { mut reader, mut decoder, sink, writer } = connection;
         self.connections.fetch_add(1, Ordering::Relaxed);
-        *self.wire.lock() = Some(Wire {
-            sink: sink.clone(),
-            unsent: Vec::new(),
-            expected: Default::default(),
-            sent: 0,
-        });
+        *self.wire.lock() =
+            Some(Wire { sink: sink.clone(), unsent: Vec::new(), expected: Default::default(), sent: 0 });
         if let Some(owner) = owner.upgrade() {
             owner.up();
         }
@@ -181,16 +162,9 @@ impl<T: Send + 'static> Shared<T> {
                     Ok(value) => value,
                     Err(error) => return broken(&error),
                 };
-                let expected = self
-                    .wire
-                    .lock()
-                    .as_mut()
-                    .and_then(|wire| wire.expected.pop_front());
+                let expected = self.wire.lock().as_mut().and_then(|wire| wire.expected.pop_front());
                 let (Some((tag, sent)), Some(owner)) = (expected, owner.upgrade()) else {
-                    return Trouble::passing(
-                        "EPROTO",
-                        "the server answered something that wasn't asked",
-                    );
+                    return Trouble::passing("EPROTO", "the server answered something that wasn't asked");
                 };
                 owner.answer(tag, sent, value);
             }
@@ -213,26 +187,15 @@ impl<T: Send + 'static> Shared<T> {
         let patience = self.endpoint.patience;
         loop {
             sleep(patience / 8).await;
-            let oldest = self
-                .wire
-                .lock()
-                .as_ref()
-                .and_then(|wire| wire.expected.front().map(|(_, sent)| *sent));
+            let oldest = self.wire.lock().as_ref().and_then(|wire| wire.expected.front().map(|(_, sent)| *sent));
             if oldest.is_some_and(|sent| Time::now().since(sent) > patience) {
-                return Trouble::passing(
-                    "ETIMEDOUT",
-                    format!("no answer within {} ms", patience.as_millis()),
-                );
+                return Trouble::passing("ETIMEDOUT", format!("no answer within {} ms", patience.as_millis()));
             }
         }
     }
 
     /// Writes what senders couldn't write themselves.
-    async fn write_backlog(
-        &self,
-        sink: Sink,
-        writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    ) -> Trouble {
+    async fn write_backlog(&self, sink: Sink, writer: Option<Box<dyn AsyncWrite + Send + Unpin>>) -> Trouble {
         let result = match writer {
             Some(writer) => self.write_encrypted(writer).await,
             None => self.write_rest(&sink).await,
@@ -249,11 +212,7 @@ impl<T: Send + 'static> Shared<T> {
     ) -> std::io::Result<std::convert::Infallible> {
         loop {
             self.backlog.notified().await;
-            let bytes = self
-                .wire
-                .lock()
-                .as_mut()
-                .map(|wire| std::mem::take(&mut wire.unsent));
+            let bytes = self.wire.lock().as_mut().map(|wire| std::mem::take(&mut wire.unsent));
             writer.write_all(&bytes.unwrap_or_default()).await?;
             writer.flush().await?;
         }

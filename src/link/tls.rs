@@ -3,17 +3,11 @@
 use std::sync::Arc;
 
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::crypto::{
-    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
-};
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
+use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use super::{TlsSettings, Trouble};
 
@@ -24,9 +18,7 @@ pub(super) fn connector(settings: &TlsSettings) -> Result<TlsConnector, Trouble>
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable("protocol versions", &error))?;
     let builder = if settings.accept_any {
-        builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
     } else {
         builder.with_root_certificates(roots(settings)?)
     };
@@ -34,21 +26,15 @@ pub(super) fn connector(settings: &TlsSettings) -> Result<TlsConnector, Trouble>
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = certificates("cert", certificate)?;
-            let key =
-                PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable("key", &error))?;
-            builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| unusable("cert and key", &error))?
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable("key", &error))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| unusable("cert and key", &error))?
         }
     };
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// The name the server's certificate is checked for.
-pub(super) fn server_name(
-    settings: &TlsSettings,
-    host: &str,
-) -> Result<ServerName<'static>, Trouble> {
+pub(super) fn server_name(settings: &TlsSettings, host: &str) -> Result<ServerName<'static>, Trouble> {
     let name = settings.server_name.as_deref().unwrap_or(host);
     ServerName::try_from(name.to_owned()).map_err(|error| unusable("servername", &error))
 }
@@ -57,9 +43,7 @@ fn roots(settings: &TlsSettings) -> Result<RootCertStore, Trouble> {
     let mut roots = RootCertStore::empty();
     if let Some(pem) = &settings.authorities {
         for certificate in certificates("ca", pem)? {
-            roots
-                .add(certificate)
-                .map_err(|error| unusable("ca", &error))?;
+            roots.add(certificate).map_err(|error| unusable("ca", &error))?;
         }
     } else {
         // A certificate of the system's that can't be read is the system's affair, as long as others can.
@@ -69,9 +53,8 @@ fn roots(settings: &TlsSettings) -> Result<RootCertStore, Trouble> {
 }
 
 fn certificates(option: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Trouble> {
-    let found: Vec<_> = CertificateDer::pem_slice_iter(pem)
-        .collect::<Result<_, _>>()
-        .map_err(|error| unusable(option, &error))?;
+    let found: Vec<_> =
+        CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|error| unusable(option, &error))?;
     if found.is_empty() {
         return Err(unusable(option, &"no certificate in PEM form"));
     }
@@ -79,10 +62,7 @@ fn certificates(option: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>
 }
 
 fn unusable(option: &str, why: &dyn std::fmt::Display) -> Trouble {
-    Trouble::definite(
-        "ERR_TLS",
-        format!("the TLS option {option} can't be used: {why}"),
-    )
+    Trouble::definite("ERR_TLS", format!("the TLS option {option} can't be used: {why}"))
 }
 
 /// For `rejectUnauthorized: false`: encrypts without knowing for whom.
@@ -107,12 +87,7 @@ impl ServerCertVerifier for AcceptAny {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -121,12 +96,7 @@ impl ServerCertVerifier for AcceptAny {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

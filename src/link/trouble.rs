@@ -63,11 +63,7 @@ impl Trouble {
         } else {
             Class::Definite
         };
-        let message = if details.is_empty() {
-            code.to_owned()
-        } else {
-            format!("{code} {details}")
-        };
+        let message = if details.is_empty() { code.to_owned() } else { format!("{code} {details}") };
         Trouble::new(class, code, message)
     }
 
@@ -86,11 +82,7 @@ impl Trouble {
             io::ErrorKind::UnexpectedEof => "ECONNRESET",
             _ => "EIO",
         };
-        let class = if code == "EACCES" {
-            Class::Definite
-        } else {
-            Class::Passing
-        };
+        let class = if code == "EACCES" { Class::Definite } else { Class::Passing };
         let message = match error.kind() {
             io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
             // The number says the same as the name.
@@ -104,11 +96,7 @@ impl Trouble {
 
     /// The same, found while doing `what`.
     pub fn while_doing(&self, what: &str) -> Trouble {
-        Trouble::new(
-            self.class(),
-            self.code(),
-            format!("{} ({what})", self.message()),
-        )
+        Trouble::new(self.class(), self.code(), format!("{} ({what})", self.message()))
     }
 
     /// What it means.
@@ -127,11 +115,7 @@ impl Trouble {
     }
 
     fn new(class: Class, code: &str, message: String) -> Trouble {
-        Trouble(Arc::new(Inner {
-            class,
-            code: code.to_owned(),
-            message,
-        }))
+        Trouble(Arc::new(Inner { class, code: code.to_owned(), message }))
     }
 }
 
@@ -148,26 +132,14 @@ mod tests {
     #[test]
     fn what_the_server_says_is_definite_unless_it_is_known_to_pass() {
         for (code, details, class) in [
-            (
-                "WRONGPASS",
-                "invalid username-password pair",
-                Class::Definite,
-            ),
+            ("WRONGPASS", "invalid username-password pair", Class::Definite),
             ("NOPERM", "no permissions", Class::Definite),
             ("ERR", "DB index is out of range", Class::Definite),
             ("ERR", "max number of clients reached", Class::Passing),
-            (
-                "LOADING",
-                "Redis is loading the dataset in memory",
-                Class::Passing,
-            ),
+            ("LOADING", "Redis is loading the dataset in memory", Class::Passing),
             ("WRONGTYPE", "Operation against a key", Class::WrongType),
         ] {
-            assert_eq!(
-                Trouble::from_server(code, details).class(),
-                class,
-                "{code} {details}"
-            );
+            assert_eq!(Trouble::from_server(code, details).class(), class, "{code} {details}");
         }
     }
 }

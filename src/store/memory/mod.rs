@@ -24,12 +24,7 @@ impl Memory {
     /// The store called `name`; answers go to `inbox`.
     pub fn new(name: &str, inbox: Weak<dyn Inbox>) -> Arc<Memory> {
         static STORES: OnceLock<Mutex<HashMap<String, Arc<Mutex<Locks>>>>> = OnceLock::new();
-        let locks = STORES
-            .get_or_init(Mutex::default)
-            .lock()
-            .entry(name.to_owned())
-            .or_default()
-            .clone();
+        let locks = STORES.get_or_init(Mutex::default).lock().entry(name.to_owned()).or_default().clone();
         Arc::new(Memory {
             locks,
             name: name.to_owned(),
@@ -56,19 +51,14 @@ impl Store for Memory {
                     .into_iter()
                     .map(|command| {
                         let answer = locks.execute(&command, now);
-                        Reply {
-                            command,
-                            sent: now,
-                            answer,
-                        }
+                        Reply { command, sent: now, answer }
                     })
                     .collect()
             };
             if replies.is_empty() {
                 return;
             }
-            self.executed
-                .fetch_add(replies.len() as u64, Ordering::Relaxed);
+            self.executed.fetch_add(replies.len() as u64, Ordering::Relaxed);
             if let Some(inbox) = self.inbox.upgrade() {
                 inbox.replies(replies);
             }
@@ -114,11 +104,7 @@ impl Locks {
     fn execute(&mut self, command: &Command, now: Time) -> Answer {
         let token = command.token;
         match command.op {
-            Op::Take {
-                ttl,
-                block,
-                attempt,
-            } => self.take(&command.key, token, ttl, block, attempt, now),
+            Op::Take { ttl, block, attempt } => self.take(&command.key, token, ttl, block, attempt, now),
             Op::Give { .. } => match self.ours(&command.key, token, now) {
                 None => Answer::NotOurs,
                 Some(_) => {
@@ -135,10 +121,7 @@ impl Locks {
             },
             Op::Swap { to, ttl } => {
                 if let Some(entry) = self.ours(&command.key, token, now) {
-                    *entry = Entry {
-                        token: to,
-                        ends: ttl.forgotten(now),
-                    };
+                    *entry = Entry { token: to, ends: ttl.forgotten(now) };
                     Answer::Done(1)
                 } else if let Some(entry) = self.ours(&command.key, to, now) {
                     entry.ends = entry.ends.max(ttl.forgotten(now));
@@ -150,15 +133,7 @@ impl Locks {
         }
     }
 
-    fn take(
-        &mut self,
-        key: &Arc<str>,
-        token: Token,
-        ttl: Ttl,
-        block: u32,
-        attempt: Attempt,
-        now: Time,
-    ) -> Answer {
+    fn take(&mut self, key: &Arc<str>, token: Token, ttl: Ttl, block: u32, attempt: Attempt, now: Time) -> Answer {
         self.sweep(now);
         let live = |entry: &&Entry| entry.ends > now;
         let holder = self.held.get(key).filter(live).copied();
@@ -166,18 +141,9 @@ impl Locks {
         let others = wanted.is_some_and(|wanted| !wanted.token.is_of_same_core(token));
         let ends = ttl.forgotten(now);
         match holder {
-            None if attempt == Attempt::AfterOwnTurn && others => Answer::Taken {
-                left: None,
-                holder: String::new(),
-            },
+            None if attempt == Attempt::AfterOwnTurn && others => Answer::Taken { left: None, holder: String::new() },
             Some(holder) if holder.token != token => {
-                self.wanted.insert(
-                    key.clone(),
-                    Entry {
-                        token,
-                        ends: now + WANTED_LASTS,
-                    },
-                );
+                self.wanted.insert(key.clone(), Entry { token, ends: now + WANTED_LASTS });
                 Answer::Taken {
                     left: Some(holder.ends.since(now).as_millis() as u64),
                     holder: holder.token.to_string(),
@@ -194,17 +160,12 @@ impl Locks {
     }
 
     fn ours(&mut self, key: &str, token: Token, now: Time) -> Option<&mut Entry> {
-        self.held
-            .get_mut(key)
-            .filter(|entry| entry.token == token && entry.ends > now)
+        self.held.get_mut(key).filter(|entry| entry.token == token && entry.ends > now)
     }
 
     /// Never below the clock, so that numbers go on rising when the process is started anew.
     fn fence(&mut self, block: u32) -> u64 {
-        let micros = SystemTime::UNIX_EPOCH
-            .elapsed()
-            .unwrap_or_default()
-            .as_micros() as u64;
+        let micros = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_micros() as u64;
         self.fence = self.fence.max(micros) + u64::from(block);
         self.fence
     }

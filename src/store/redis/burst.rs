@@ -23,10 +23,7 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn new(prefix: &str) -> Names {
-        Names {
-            fence: format!("{prefix}~f{{0}}"),
-            wanted: format!("{prefix}~w{{0}}"),
-        }
+        Names { fence: format!("{prefix}~f{{0}}"), wanted: format!("{prefix}~w{{0}}") }
     }
 }
 
@@ -43,18 +40,11 @@ pub(super) fn bursts(commands: Vec<Command>) -> impl Iterator<Item = Vec<Command
     let mut rest = commands.into_iter().peekable();
     std::iter::from_fn(move || {
         let mut burst = vec![rest.next()?];
-        let keeps = matches!(
-            burst.first(),
-            Some(Command {
-                op: Op::Keep { .. },
-                ..
-            })
-        );
+        let keeps = matches!(burst.first(), Some(Command { op: Op::Keep { .. }, .. }));
         let limit = if keeps { LARGEST_OF_KEEPS } else { LARGEST };
         while burst.len() < limit
-            && let Some(next) = rest.next_if(|next| {
-                matches!(next.op, Op::Keep { .. }) == keeps || burst.len() < LARGEST
-            })
+            && let Some(next) =
+                rest.next_if(|next| matches!(next.op, Op::Keep { .. }) == keeps || burst.len() < LARGEST)
         {
             burst.push(next);
         }
@@ -78,18 +68,9 @@ pub(super) fn call(burst: &Burst, names: &Names, how: &str, script: &str) -> Cmd
     let mut text = String::with_capacity(64);
     for Command { token, op, .. } in &burst.commands {
         let letter = match op {
-            Op::Take {
-                attempt: Attempt::First,
-                ..
-            } => "t",
-            Op::Take {
-                attempt: Attempt::Again,
-                ..
-            } => "p",
-            Op::Take {
-                attempt: Attempt::AfterOwnTurn,
-                ..
-            } => "r",
+            Op::Take { attempt: Attempt::First, .. } => "t",
+            Op::Take { attempt: Attempt::Again, .. } => "p",
+            Op::Take { attempt: Attempt::AfterOwnTurn, .. } => "r",
             Op::Give { .. } => "g",
             Op::Keep { .. } => "k",
             Op::Swap { .. } => "s",
@@ -125,54 +106,28 @@ pub(super) fn answers(burst: Burst, sent: Time, value: Value) -> (Vec<Reply>, Op
             .collect(),
         Value::ServerError(error) => {
             let trouble = Trouble::from_server(error.code(), error.details().unwrap_or(""));
-            burst
-                .commands
-                .iter()
-                .map(|_| Answer::Failed(trouble.clone()))
-                .collect()
+            burst.commands.iter().map(|_| Answer::Failed(trouble.clone())).collect()
         }
-        other => burst
-            .commands
-            .iter()
-            .map(|_| Answer::Failed(unexpected(&other)))
-            .collect(),
+        other => burst.commands.iter().map(|_| Answer::Failed(unexpected(&other))).collect(),
     };
-    let replies = burst
-        .commands
-        .into_iter()
-        .zip(all)
-        .map(|(command, answer)| Reply {
-            command,
-            sent,
-            answer,
-        });
+    let replies = burst.commands.into_iter().zip(all).map(|(command, answer)| Reply { command, sent, answer });
     (replies.collect(), number)
 }
 
 fn answer(op: &Op, value: Value, number: &mut Option<u64>) -> Answer {
     match (op, value) {
-        (_, Value::ServerError(error)) => Answer::Failed(Trouble::from_server(
-            error.code(),
-            error.details().unwrap_or(""),
-        )),
+        (_, Value::ServerError(error)) => {
+            Answer::Failed(Trouble::from_server(error.code(), error.details().unwrap_or("")))
+        }
         (Op::Take { .. }, Value::Int(last)) => {
             number.get_or_insert(last as u64);
             Answer::Done(last as u64)
         }
         (Op::Take { .. }, Value::Array(parts)) => match <[Value; 3]>::try_from(parts) {
-            Ok(
-                [
-                    Value::Int(mark),
-                    Value::Int(left),
-                    Value::BulkString(holder),
-                ],
-            ) => {
+            Ok([Value::Int(mark), Value::Int(left), Value::BulkString(holder)]) => {
                 number.get_or_insert(mark as u64);
                 let holder = String::from_utf8_lossy(&holder).into_owned();
-                Answer::Taken {
-                    left: u64::try_from(left).ok(),
-                    holder,
-                }
+                Answer::Taken { left: u64::try_from(left).ok(), holder }
             }
             Ok(parts) => Answer::Failed(unexpected(&Value::Array(parts.into()))),
             Err(parts) => Answer::Failed(unexpected(&Value::Array(parts))),
@@ -184,10 +139,7 @@ fn answer(op: &Op, value: Value, number: &mut Option<u64>) -> Answer {
 }
 
 fn unexpected(value: &Value) -> Trouble {
-    Trouble::definite(
-        "EPROTO",
-        format!("the server answered a script in an unknown form: {value:?}"),
-    )
+    Trouble::definite("EPROTO", format!("the server answered a script in an unknown form: {value:?}"))
 }
 
 #[cfg(test)]
@@ -198,12 +150,7 @@ mod tests {
 
     fn command(number: u64, op: Op) -> Command {
         let token = Turns::new(CoreId::new(number.into())).next(std::time::Duration::ZERO);
-        Command {
-            key: "k".into(),
-            token,
-            op,
-            caller: None,
-        }
+        Command { key: "k".into(), token, op, caller: None }
     }
 
     #[test]
@@ -211,22 +158,12 @@ mod tests {
         let ttl = Ttl::from_millis(1_000);
         let keep = Op::Keep { ttl, block: 0 };
         let give = Op::Give { ttl, tainted: None };
-        let ops: Vec<Op> = (0..1_000)
-            .map(|i| if i % 7 == 0 || i > 600 { keep } else { give })
-            .collect();
-        let commands: Vec<Command> = (0..)
-            .zip(&ops)
-            .map(|(number, op)| command(number, *op))
-            .collect();
+        let ops: Vec<Op> = (0..1_000).map(|i| if i % 7 == 0 || i > 600 { keep } else { give }).collect();
+        let commands: Vec<Command> = (0..).zip(&ops).map(|(number, op)| command(number, *op)).collect();
         let bursts: Vec<Vec<Command>> = bursts(commands).collect();
         assert!(bursts.iter().all(|burst| burst.len() <= LARGEST_OF_KEEPS));
         let mixed = |burst: &&Vec<Command>| burst.iter().any(|command| command.op == give);
-        assert!(
-            bursts
-                .iter()
-                .filter(mixed)
-                .all(|burst| burst.len() <= LARGEST)
-        );
+        assert!(bursts.iter().filter(mixed).all(|burst| burst.len() <= LARGEST));
         let order: Vec<Op> = bursts.iter().flatten().map(|command| command.op).collect();
         assert_eq!(order, ops);
     }

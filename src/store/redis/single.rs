@@ -37,19 +37,14 @@ impl Single {
     }
 
     fn call(&self, burst: &Burst, bytes: &mut Vec<u8>) {
-        burst::call(burst, &self.names, "EVALSHA", self.script.get_hash())
-            .write_packed_command(bytes);
+        burst::call(burst, &self.names, "EVALSHA", self.script.get_hash()).write_packed_command(bytes);
     }
 
     fn answer_all(&self, commands: Vec<Command>, sent: Time, answer: impl Fn() -> Answer) {
         if let Some(inbox) = self.inbox.upgrade()
             && !commands.is_empty()
         {
-            let reply = |command| Reply {
-                command,
-                sent,
-                answer: answer(),
-            };
+            let reply = |command| Reply { command, sent, answer: answer() };
             inbox.replies(commands.into_iter().map(reply).collect());
         }
     }
@@ -70,9 +65,7 @@ impl Store for Single {
             let now = Time::now();
             let floor = self.floor.at(now);
             for commands in burst::bursts(commands) {
-                wire.push(Burst { commands, floor }, now, |burst, bytes| {
-                    self.call(burst, bytes)
-                });
+                wire.push(Burst { commands, floor }, now, |burst, bytes| self.call(burst, bytes));
             }
         });
         if !up {
@@ -97,12 +90,7 @@ impl Store for Single {
 impl Owner<Burst> for Single {
     fn prologue(&self) -> Vec<Cmd> {
         // With the script in place no command of ours has to be sent twice.
-        vec![
-            redis::cmd("SCRIPT")
-                .arg("LOAD")
-                .arg(include_str!("scripts/burst.lua"))
-                .clone(),
-        ]
+        vec![redis::cmd("SCRIPT").arg("LOAD").arg(include_str!("scripts/burst.lua")).clone()]
     }
 
     fn up(&self) {
@@ -145,10 +133,19 @@ impl Owner<Burst> for Single {
         let floor = burst.floor;
         let (replies, number) = burst::answers(burst, sent, value);
         self.floor.answered(floor, number, sent);
+        if replies.iter().any(of_another_server) {
+            self.floor.forget();
+        }
         if let Some(inbox) = self.inbox.upgrade() {
             inbox.replies(replies);
         }
     }
+}
+
+/// Signs that this server isn't, or wasn't, the one that gave the last numbers.
+fn of_another_server(reply: &Reply) -> bool {
+    const SIGNS: [&str; 6] = ["ASK", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "READONLY"];
+    matches!(&reply.answer, Answer::Failed(trouble) if SIGNS.contains(&trouble.code()))
 }
 
 /// The number below which a fence counter can't be what it was: learnt once per connection, since a server that

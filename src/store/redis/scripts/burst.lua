@@ -39,8 +39,9 @@ local function take(lock, how, token, ttl, block)
   if how == 'r' then
     -- Another process asked in vain during our turn: it comes first.
     mark = call('GET', wanted .. lock)
-    if mark and string.sub(mark, 1, identity) ~= string.sub(token, 1, identity) then
-      return { fence(0), call('PTTL', lock), call('GET', lock) or '' }
+    local holder = call('GET', lock)
+    if mark and string.sub(mark, 1, identity) ~= string.sub(token, 1, identity) and holder ~= token then
+      return { fence(0), call('PTTL', lock), holder or '' }
     end
   end
   if call('SET', lock, token, 'NX', 'PX', ttl) then

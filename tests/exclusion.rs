@@ -1,0 +1,83 @@
+//! Any sequence of events: several processes, one lock, a server, and what can go wrong between them. Nobody holds what
+//! somebody else holds, fencing numbers rise, everybody is served, nothing stays behind.
+
+// A test that finds something else than it expects has to stop there.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[path = "support/model.rs"]
+mod model;
+#[path = "support/seeded.rs"]
+mod seeded;
+#[path = "support/world.rs"]
+mod world;
+
+use proptest::prelude::*;
+use world::{Event, PROCESSES, World};
+
+fn ttl() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(100_u32), Just(300), Just(1_000), Just(10_000)]
+}
+
+/// What callers, the network and time do.
+fn ordinary() -> impl Strategy<Value = Event> {
+    let process = 0..PROCESSES;
+    prop_oneof![
+        6 => (process.clone(), ttl(), prop::bool::weighted(0.15), prop::bool::weighted(0.8))
+            .prop_map(|(process, ttl, once, renewed)| Event::Arrive { process, ttl, once, renewed }),
+        2 => (process.clone(), 0..8_usize).prop_map(|(process, which)| Event::Leave { process, which }),
+        6 => process.clone().prop_map(|process| Event::Release { process }),
+        1 => process.clone().prop_map(|process| Event::Revoke { process }),
+        2 => (process.clone(), ttl()).prop_map(|(process, ttl)| Event::Extend { process, ttl }),
+        8 => process.clone().prop_map(|process| Event::Execute { process }),
+        8 => process.clone().prop_map(|process| Event::Read { process }),
+        6 => process.clone().prop_map(|process| Event::Settle { process }),
+        6 => process.clone().prop_map(|process| Event::Connect { process }),
+        2 => (process.clone(), 0..4_usize).prop_map(|(process, late)| Event::Break { process, late }),
+        4 => process.prop_map(|process| Event::Late { process }),
+        8 => (prop_oneof![0..5_u64, 0..120_u64, 0..1_000_u64, 0..12_000_u64], prop::bool::weighted(0.3))
+            .prop_map(|(millis, asleep)| Event::Pass { millis, asleep }),
+    ]
+}
+
+/// What administrators and a server in trouble do, too.
+fn rough() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        40 => ordinary(),
+        1 => (0..2_000_u64).prop_map(|millis| Event::Foreign { millis }),
+        1 => Just(Event::Delete),
+        1 => Just(Event::FlushAll),
+        1 => Just(Event::LoseCounter),
+        1 => any::<bool>().prop_map(Event::Full),
+        1 => any::<bool>().prop_map(Event::CounterBroken),
+    ]
+}
+
+fn holds(cases: u32, events: impl Strategy<Value = Vec<Event>>) {
+    // Clocks differ by up to 1 %.
+    let rate = prop_oneof![Just(99_u64), Just(100), Just(101)];
+    seeded::check(cases, (rate, events), |(rate, events)| {
+        // Run again to tell what happened only if something is wrong.
+        run(rate, &events, false).or_else(|_| run(rate, &events, true)).map_err(TestCaseError::fail)
+    });
+}
+
+fn run(rate: u64, events: &[Event], told: bool) -> Result<(), String> {
+    let mut world = World::new(rate, told);
+    for process in 0..PROCESSES {
+        world.happen(&Event::Connect { process })?;
+    }
+    for event in events {
+        world.happen(event)?;
+    }
+    world.come_to_rest()
+}
+
+#[test]
+fn exclusion_order_and_liveness_hold_whatever_callers_network_and_time_do() {
+    holds(1_500, prop::collection::vec(ordinary(), 1..120));
+}
+
+#[test]
+fn they_hold_through_flushall_deletes_foreign_owners_and_a_server_that_refuses() {
+    holds(1_500, prop::collection::vec(rough(), 1..120));
+}

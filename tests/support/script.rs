@@ -1,0 +1,160 @@
+//! The script as a store sends it: one call for any number of commands.
+
+use redis::{ConnectionLike, Value};
+
+use crate::model::{Answer, Command, How};
+use crate::server::Server;
+
+const SOURCE: &str = include_str!("../../src/store/redis/scripts/burst.lua");
+
+/// The floor that has every number compared with the clock.
+pub const NO_FLOOR: u64 = 1 << 53;
+
+/// A connection and the names of what belongs to no single lock.
+pub struct Script {
+    pub connection: redis::Connection,
+    prefix: String,
+}
+
+/// What came of a command: an answer, or the server's words.
+pub type Outcome = Result<Answer, String>;
+
+impl Script {
+    pub fn new(server: &Server, prefix: &str) -> Script {
+        Script { connection: server.connection(), prefix: prefix.to_owned() }
+    }
+
+    pub fn counter(&self) -> String {
+        format!("{}~f{{0}}", self.prefix)
+    }
+
+    /// The key of a lock.
+    pub fn key(&self, lock: &str) -> String {
+        format!("{}{lock}", self.prefix)
+    }
+
+    /// The mark of somebody who asked for a lock in vain.
+    pub fn wanted(&self, lock: &str) -> String {
+        format!("{}~w{{0}}{}", self.prefix, self.key(lock))
+    }
+
+    /// One command.
+    pub fn run(&mut self, lock: &str, command: Command, floor: u64) -> Outcome {
+        self.burst(&[(lock, command)], floor).pop().unwrap()
+    }
+
+    /// All of them in one call.
+    pub fn burst(&mut self, commands: &[(&str, Command)], floor: u64) -> Vec<Outcome> {
+        let mut call = redis::cmd("EVAL");
+        call.arg(SOURCE).arg(commands.len() + 1).arg(self.counter());
+        for (lock, _) in commands {
+            call.arg(self.key(lock));
+        }
+        call.arg(floor).arg(format!("{}~w{{0}}", self.prefix));
+        for (_, command) in commands {
+            match command {
+                Command::Take { how, token, ttl, block } => {
+                    let letter = match how {
+                        How::First => "t",
+                        How::Again => "p",
+                        How::AfterOwnTurn => "r",
+                    };
+                    call.arg(letter).arg(token).arg(*ttl).arg(*block);
+                }
+                Command::Give { token } => {
+                    call.arg("g").arg(token);
+                }
+                Command::Keep { token, ttl, block } => {
+                    call.arg("k").arg(token).arg(*ttl).arg(*block);
+                }
+                Command::Swap { token, to, ttl } => {
+                    call.arg("s").arg(token).arg(to).arg(*ttl);
+                }
+            }
+        }
+        let bytes = call.get_packed_command();
+        let value = self.connection.req_packed_command(&bytes).unwrap();
+        let Value::Array(values) = value else {
+            panic!("not an answer to each command: {value:?}");
+        };
+        assert_eq!(values.len(), commands.len());
+        commands.iter().zip(values).map(|((_, command), value)| answer(command, value)).collect()
+    }
+
+    /// Any other command.
+    pub fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        command.query(&mut self.connection).unwrap()
+    }
+
+    pub fn value(&mut self, lock: &str) -> Option<String> {
+        let key = self.key(lock);
+        self.ask(&["GET", &key])
+    }
+
+    /// Milliseconds a lock has left; -2: it doesn't exist, -1: for ever.
+    pub fn left(&mut self, lock: &str) -> i64 {
+        let key = self.key(lock);
+        self.ask(&["PTTL", &key])
+    }
+
+    /// The server's clock, in microseconds.
+    pub fn clock(&mut self) -> u64 {
+        let (seconds, micros): (u64, u64) = self.ask(&["TIME"]);
+        seconds * 1_000_000 + micros
+    }
+}
+
+fn answer(command: &Command, value: Value) -> Outcome {
+    let numbered = match command {
+        Command::Take { .. } => true,
+        Command::Keep { block, .. } => *block > 0,
+        _ => false,
+    };
+    Ok(match (command, value) {
+        (_, Value::ServerError(error)) => {
+            return Err(format!("{} {}", error.code(), error.details().unwrap_or("")));
+        }
+        (Command::Take { .. }, Value::Array(parts)) => {
+            let (mark, left, holder): (u64, i64, String) = redis::from_redis_value(Value::Array(parts)).unwrap();
+            Answer::Taken { mark, left: u64::try_from(left).ok(), holder }
+        }
+        (_, Value::Int(last)) if numbered && last > 0 => Answer::Numbers(last.try_into().unwrap()),
+        (Command::Give { .. } | Command::Keep { .. } | Command::Swap { .. }, Value::Int(0)) => Answer::NotOurs,
+        (Command::Give { .. } | Command::Keep { .. } | Command::Swap { .. }, Value::Int(1)) => Answer::Done,
+        (_, other) => panic!("{command:?} is answered by {other:?}"),
+    })
+}
+
+/// A token of core `core`.
+pub fn token(core: u8, turn: u64) -> String {
+    format!("hf1.p.{core:032x}.{turn}.3100")
+}
+
+pub fn take(token: &str, ttl: u64, block: u64) -> Command {
+    let token = token.to_owned();
+    Command::Take { how: How::First, token, ttl, block }
+}
+
+pub fn take_again(token: &str, ttl: u64, block: u64) -> Command {
+    let token = token.to_owned();
+    Command::Take { how: How::Again, token, ttl, block }
+}
+
+pub fn take_after_own_turn(token: &str, ttl: u64, block: u64) -> Command {
+    let token = token.to_owned();
+    Command::Take { how: How::AfterOwnTurn, token, ttl, block }
+}
+
+pub fn give(token: &str) -> Command {
+    Command::Give { token: token.to_owned() }
+}
+
+pub fn keep(token: &str, ttl: u64, block: u64) -> Command {
+    Command::Keep { token: token.to_owned(), ttl, block }
+}
+
+pub fn swap(token: &str, to: &str, ttl: u64) -> Command {
+    Command::Swap { token: token.to_owned(), to: to.to_owned(), ttl }
+}
