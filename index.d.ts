@@ -42,10 +42,7 @@ export function withLock<T>(
  * result is `{ acquired: false }`. For scheduled jobs and double submits.
  * Rejects as {@link withLock} does, except that it never waits, so never with LockTimeoutError.
  */
-export function tryWithLock<T>(
-  key: string,
-  fn: (lock: Lock) => T | PromiseLike<T>,
-): Promise<TryResult<T>>
+export function tryWithLock<T>(key: string, fn: (lock: Lock) => T | PromiseLike<T>): Promise<TryResult<T>>
 export function tryWithLock<T>(
   key: string,
   options: TryWithLockOptions,
@@ -126,11 +123,7 @@ export class LockManager extends EventEmitter<ManagerEvents> {
 
   /** See {@link withLock}. */
   withLock<T>(key: string, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>
-  withLock<T>(
-    key: string,
-    options: WithLockOptions,
-    fn: (lock: Lock) => T | PromiseLike<T>,
-  ): Promise<T>
+  withLock<T>(key: string, options: WithLockOptions, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>
 
   /** See {@link tryWithLock}. */
   tryWithLock<T>(key: string, fn: (lock: Lock) => T | PromiseLike<T>): Promise<TryResult<T>>
@@ -144,7 +137,7 @@ export class LockManager extends EventEmitter<ManagerEvents> {
    * Resolves once the server answered; optional. Rejects with {@link LockUnavailableError}: at once for definite
    * trouble, after `timeout` (default 10 000) for passing trouble.
    */
-  ready(options?: { timeout?: number }): Promise<void>
+  ready(options?: { timeout?: number | undefined }): Promise<void>
 
   /** A snapshot of this manager's counters; cheap. `commands` and `reconnects` are of the shared connection. */
   stats(): Stats
@@ -162,7 +155,7 @@ export class LockManager extends EventEmitter<ManagerEvents> {
 
 export interface CloseOptions {
   /** Wait this long (ms) for holders to release by themselves. Default 0. `Infinity` is allowed. */
-  drain?: number
+  drain?: number | undefined
 }
 
 export interface Stats {
@@ -179,7 +172,7 @@ export interface Stats {
   /** At this moment. */
   held: number
   waiting: number
-  /** Requests sent by the shared connection, those for renewal among them, and how often it was re-established. */
+  /** Requests sent by the shared connection; locks renewed or extended over it (many travel in one request); and how often it was re-established. */
   commands: number
   renewals: number
   reconnects: number
@@ -250,30 +243,30 @@ export interface LockOptions {
    * The lease, ms: an integer from 100 to 2 147 483 647. Default 10 000. Renewed every ttl/3 while held, so it needn't cover the work;
    * it is how long others wait after a crash of the holder.
    */
-  ttl?: number
+  ttl?: number | undefined
   /** Renew while held. Default true. With `false` the lock is lost, reason `expired`, when `ttl` is over. */
-  autoExtend?: boolean
+  autoExtend?: boolean | undefined
 }
 
 export interface AcquireOptions extends LockOptions {
   /** How long to wait, ms. 0: one attempt. `Infinity` is allowed. Default 10 000. */
-  timeout?: number
+  timeout?: number | undefined
   /** Cancels the *waiting* only; the call rejects with `signal.reason`. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 export interface TryAcquireOptions extends LockOptions {
   /** Cancels the attempt; the call rejects with `signal.reason`. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 export interface WithLockOptions extends AcquireOptions {
   /** What to do if the lock was lost while `fn` ran and `fn` succeeded: `'reject'` (default) or `'ignore'`. */
-  ifLost?: 'reject' | 'ignore'
+  ifLost?: 'reject' | 'ignore' | undefined
 }
 
 export interface TryWithLockOptions extends TryAcquireOptions {
-  ifLost?: 'reject' | 'ignore'
+  ifLost?: 'reject' | 'ignore' | undefined
 }
 
 export type TryResult<T> = { acquired: true; result: T } | { acquired: false; result?: undefined }
@@ -284,38 +277,38 @@ export interface ManagerOptions extends LockOptions {
    * or `memory:` / `memory:name`, an embedded store that excludes nobody outside this process.
    * Default: `HOLDFAST_URL`, else `REDIS_URL`, else `redis://127.0.0.1:6379`.
    */
-  url?: string
+  url?: string | undefined
   /** Overrides the user name of `url`. */
-  username?: string
+  username?: string | undefined
   /** Overrides the password of `url`. Never shown in an error, an event or `util.inspect`. */
-  password?: string
+  password?: string | undefined
   /** Overrides the database of `url`: an integer from 0. */
-  db?: number
+  db?: number | undefined
   /** For `rediss:` and `valkeys:`, by node:tls's names. */
-  tls?: TlsOptions
+  tls?: TlsOptions | undefined
   /** Goes before every key in Redis. Default `'lock:'`; `''` is allowed. */
-  keyPrefix?: string
+  keyPrefix?: string | undefined
   /** How long a single command may take, ms: an integer from 10 to 60 000. Default 2 000; at most a third of the ttl where a lock is concerned. */
-  commandTimeout?: number
+  commandTimeout?: number | undefined
   /** Default of {@link AcquireOptions.timeout}. */
-  timeout?: number
+  timeout?: number | undefined
   /** Default of {@link WithLockOptions.ifLost}. */
-  ifLost?: 'reject' | 'ignore'
+  ifLost?: 'reject' | 'ignore' | undefined
   /** How processes wait for each other. Only `'backoff'` in this version: 50 ms × 2 up to 1 000 ms, jitter 0.3, by the first in line of each process. */
-  strategy?: 'backoff'
+  strategy?: 'backoff' | undefined
 }
 
 export interface TlsOptions {
   /** Certificates to trust instead of the system's, PEM. */
-  ca?: SecureContextOptions['ca']
+  ca?: SecureContextOptions['ca'] | undefined
   /** Client certificate chain, PEM. */
-  cert?: string | Buffer
+  cert?: string | Buffer | undefined
   /** Private key of `cert`, PEM, not encrypted. */
-  key?: string | Buffer
+  key?: string | Buffer | undefined
   /** The name to check the certificate for, if it isn't the host of `url`. */
-  servername?: string
+  servername?: string | undefined
   /** `false` accepts any certificate. Default true. */
-  rejectUnauthorized?: boolean
+  rejectUnauthorized?: boolean | undefined
 }
 
 // ---------------------------------------------------------------------------
@@ -332,7 +325,7 @@ export type LockErrorCode =
   | 'ERR_LOCK_CONFIGURED'
   | 'ERR_NATIVE_BINDING'
 
-/** Base of all errors of this package except those for bad arguments, which are TypeError and RangeError with `ERR_INVALID_ARG_TYPE` and `ERR_OUT_OF_RANGE`. */
+/** Base of all errors of this package except those for bad arguments, which are TypeError and RangeError with `ERR_INVALID_ARG_TYPE`, `ERR_INVALID_ARG_VALUE` and `ERR_OUT_OF_RANGE`. */
 export class LockError extends Error {
   readonly code: LockErrorCode
   /** The key concerned, if any. */
@@ -398,5 +391,18 @@ export class LockBindingError extends LockError {
   readonly libc?: string
 }
 
+/** The class of each code. */
+export interface LockErrors {
+  ERR_LOCK_TIMEOUT: LockTimeoutError
+  ERR_LOCK_LOST: LockLostError
+  ERR_LOCK_UNAVAILABLE: LockUnavailableError
+  ERR_LOCK_CLOSED: LockClosedError
+  ERR_LOCK_DEADLOCK: LockDeadlockError
+  ERR_LOCK_WRONG_TYPE: LockWrongTypeError
+  ERR_LOCK_CONFIGURED: LockError
+  ERR_NATIVE_BINDING: LockBindingError
+}
+
 /** For code that can't use `instanceof` (two copies of the package, another realm). */
-export function isLockError(error: unknown, code?: LockErrorCode): error is LockError
+export function isLockError<C extends keyof LockErrors>(error: unknown, code: C): error is LockErrors[C]
+export function isLockError(error: unknown): error is LockError

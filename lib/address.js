@@ -97,7 +97,11 @@ function onlyDb(name, text, url) {
   let db
   for (const [parameter, value] of url.searchParams) {
     if (parameter !== 'db') {
-      throw invalidValue(name, hidePassword(text), `a URL without the parameter '${parameter}'; only 'db' is known`)
+      throw invalidValue(
+        name,
+        hidePassword(text),
+        `a URL without the parameter '${parameter}'; only 'db' is known`,
+      )
     }
     db = database(name, value)
   }

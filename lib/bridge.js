@@ -203,7 +203,8 @@ function requireAddon() {
     }
   }
   // What is there and can't be loaded says more than what isn't there.
-  const cause = failures.find((error) => /** @type {any} */ (error)?.code !== 'MODULE_NOT_FOUND') ?? failures[0]
+  const cause =
+    failures.find((error) => /** @type {any} */ (error)?.code !== 'MODULE_NOT_FOUND') ?? failures[0]
   if (override) throw unusable(`HOLDFAST_NATIVE_PATH names a file that can't be loaded: ${override}`, cause)
   throw unusable(
     `there is no usable native addon for ${name}. Installed with --omit=optional or for another platform? Then ` +
@@ -218,7 +219,12 @@ function requireAddon() {
  * @param {unknown} [cause]
  */
 function unusable(message, cause) {
-  return new LockBindingError(message, { platform: process.platform, arch: process.arch, libc: libc(), cause })
+  return new LockBindingError(message, {
+    platform: process.platform,
+    arch: process.arch,
+    libc: libc(),
+    cause,
+  })
 }
 
 /**
@@ -239,4 +245,18 @@ function atExit(last) {
   registry[name].add(last)
 }
 
-module.exports = { CODE, open, close, allTargets, takeSlot, freeSlot, fetchSoon, flushSoon, detail, begin, end, nextTick }
+module.exports = {
+  CODE,
+  open,
+  close,
+  allTargets,
+  fetchNow,
+  takeSlot,
+  freeSlot,
+  fetchSoon,
+  flushSoon,
+  detail,
+  begin,
+  end,
+  nextTick,
+}

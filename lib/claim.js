@@ -112,12 +112,10 @@ class Claim {
     this.turn = turn
     this.stopWaiting(HELD)
     this.manager.held++
-    if (this.unwanted !== undefined) {
-      // The caller gave up, or the manager was closed, while this was on its way.
-      this.release().catch(() => {})
-      return this.reject(this.unwanted)
-    }
-    this.resolve(new Lock(this))
+    if (this.unwanted === undefined) return this.resolve(new Lock(this))
+    // The caller gave up, or the manager was closed, while this was on its way.
+    this.reject(this.unwanted)
+    this.release().catch(() => {})
   }
 
   /**
@@ -130,10 +128,9 @@ class Claim {
     const { key, manager } = this
     switch (code) {
       case CODE.BUSY:
-        if (this.once) return this.resolve(null)
-        return this.reject(new LockTimeoutError(key, { waited: 0, attempts: 1, phase: 'queued' }))
       case CODE.TIMED_OUT: {
         const { holder } = detail(this.slot, code)
+        if (this.once) return this.resolve(null)
         return this.reject(new LockTimeoutError(key, { waited: a, attempts: b, phase: PHASES[c], holder }))
       }
       case CODE.WRONG_TYPE:
@@ -282,7 +279,6 @@ class Extension {
     extension.slot = takeSlot(extension)
     begin()
     if (claim.manager.addon.extend(claim.manager.number, claim.id, extension.slot, ttl)) {
-      claim.ttl = ttl
       flushSoon(claim.manager.number)
     } else {
       extension.done()
@@ -326,7 +322,14 @@ function claim(manager, key, options, once) {
   const slot = takeSlot(made)
   made.slot = slot
   const flags = (once || timeout === 0 ? ONCE : 0) | (options.autoExtend ? RENEWED : 0)
-  made.id = manager.addon.acquire(manager.number, slot, key, ttl, timeout === Infinity ? FOREVER : timeout, flags)
+  made.id = manager.addon.acquire(
+    manager.number,
+    slot,
+    key,
+    ttl,
+    timeout === Infinity ? FOREVER : timeout,
+    flags,
+  )
   begin()
   if (signal) made.listen(signal)
   flushSoon(manager.number)

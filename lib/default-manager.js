@@ -15,7 +15,10 @@ const locks = new LockManager(() => options)
 /** @param {any} given */
 function configure(given) {
   if (LockManager.isUsed(locks)) {
-    throw new LockError('ERR_LOCK_CONFIGURED', 'configure() must come before the first use of the default manager')
+    throw new LockError(
+      'ERR_LOCK_CONFIGURED',
+      'configure() must come before the first use of the default manager',
+    )
   }
   // Checked now, where the caller can see it.
   LockManager.create(given)

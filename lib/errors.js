@@ -30,7 +30,9 @@ class LockTimeoutError extends LockError {
       queued: 'other callers of this process have it or come first',
       connecting: 'the connection was still being made',
     }
-    super('ERR_LOCK_TIMEOUT', `no lock on ${quote(key)} within ${Math.round(waited)} ms: ${why[phase]}`, { key })
+    super('ERR_LOCK_TIMEOUT', `no lock on ${quote(key)} within ${Math.round(waited)} ms: ${why[phase]}`, {
+      key,
+    })
     this.waited = waited
     this.attempts = attempts
     this.phase = phase

@@ -3,7 +3,7 @@
 const { EventEmitter } = require('node:events')
 const timers = require('node:timers')
 const { inspect } = require('node:util')
-const { CODE, allTargets, begin, close, detail, end, nextTick, open } = require('./bridge')
+const { CODE, allTargets, begin, close, detail, end, fetchNow, nextTick, open } = require('./bridge')
 const { Claim, claim } = require('./claim')
 const { LockClosedError, LockLostError, LockUnavailableError } = require('./errors')
 const {
@@ -35,6 +35,8 @@ class Inner {
     /** @type {Set<(trouble: Trouble | null) => void>} who waits for the connection */
     this.watching = new Set()
     this.reported = false
+    /** @type {import('../index').Stats | undefined} the counters of a manager that is closed */
+    this.last = undefined
     const { addon, number, slot } = open(store, this)
     this.addon = addon
     this.number = number
@@ -85,7 +87,12 @@ class Inner {
     for (const target of allTargets()) if (target instanceof Claim && target.manager === this) yield target
   }
 
+  counters() {
+    return this.last ?? this.addon.counters(this.number)
+  }
+
   leave() {
+    this.last = this.counters()
     close(this.number, this.slot)
   }
 }
@@ -151,6 +158,7 @@ class LockManager extends EventEmitter {
    * @param {string} key
    * @param {any} options
    * @param {any} [fn]
+   * @returns {Promise<any>}
    */
   async withLock(key, options, fn) {
     if (fn === undefined && typeof options === 'function') return this.withLock(key, undefined, options)
@@ -163,6 +171,7 @@ class LockManager extends EventEmitter {
    * @param {string} key
    * @param {any} options
    * @param {any} [fn]
+   * @returns {Promise<any>}
    */
   async tryWithLock(key, options, fn) {
     if (fn === undefined && typeof options === 'function') return this.tryWithLock(key, undefined, options)
@@ -202,8 +211,7 @@ class LockManager extends EventEmitter {
   }
 
   stats() {
-    if (!this.#inner) return { ...NOTHING }
-    return this.#inner.addon.counters(this.#inner.number)
+    return this.#inner?.counters() ?? { ...NOTHING }
   }
 
   /** @param {any} [options] */
@@ -226,8 +234,9 @@ class LockManager extends EventEmitter {
     const inner = this.#inner
     if (!inner) return
     for (const claim of inner.claims()) claim.cancel(new LockClosedError(claim.key))
-    // After #closing is set.
+    // After #closing is set. Grants that were on their way are taken and given back.
     await null
+    fetchNow()
     inner.tell({ code: 'ERR_LOCK_CLOSED', message: 'the manager was closed' })
     if (inner.held > 0 && drain > 0) await drained(inner, drain)
     await Promise.allSettled([...inner.claims()].map((claim) => claim.close()))
@@ -245,6 +254,7 @@ class LockManager extends EventEmitter {
     try {
       checkKey(key)
       const options = callOptions(call, given, this.#options.defaults)
+      if (this.#closing) throw new LockClosedError(key)
       return claim(this.#inner ?? this.#open(), key, options, once)
     } catch (error) {
       return Promise.reject(error)

@@ -62,12 +62,17 @@ const LATER = new Set([
 /** @param {unknown} key */
 function checkKey(key) {
   if (typeof key !== 'string') {
-    if (Array.isArray(key)) throw invalidType('key', key, 'a string; several keys are not available in this version')
+    if (Array.isArray(key))
+      throw invalidType('key', key, 'a string; several keys are not available in this version')
     throw invalidType('key', key, 'a string')
   }
   if (key.length === 0) throw outOfRange('key', key, 'a string that is not empty')
   if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) {
-    throw outOfRange('key', key, `a string of at most 64 KiB, in UTF-8; it has ${Buffer.byteLength(key)} bytes`)
+    throw outOfRange(
+      'key',
+      key,
+      `a string of at most 64 KiB, in UTF-8; it has ${Buffer.byteLength(key)} bytes`,
+    )
   }
   if (!(/** @type {any} */ (key).isWellFormed())) {
     throw invalidValue('key', key, 'a well-formed string: one without lone surrogates')
@@ -119,7 +124,8 @@ function managerOptions(given, env) {
   const store = {
     ...storeOptions(given, env),
     keyPrefix: keyPrefix === undefined ? 'lock:' : checkText('keyPrefix', keyPrefix),
-    commandTimeout: commandTimeout === undefined ? 2_000 : checkInteger('commandTimeout', commandTimeout, 10, 60_000),
+    commandTimeout:
+      commandTimeout === undefined ? 2_000 : checkInteger('commandTimeout', commandTimeout, 10, 60_000),
   }
   return { defaults, store }
 }
@@ -136,11 +142,14 @@ function storeOptions(given, env) {
     if (typeof url !== 'string') throw invalidType('url', url, 'a string')
     address = parseAddress('url', url)
   } else {
-    address = variable ? parseAddress(variable, env[variable] ?? '') : parseAddress('url', 'redis://127.0.0.1:6379')
+    address = variable
+      ? parseAddress(variable, env[variable] ?? '')
+      : parseAddress('url', 'redis://127.0.0.1:6379')
   }
   if ('memory' in address) {
     for (const name of ['username', 'password', 'db', 'tls']) {
-      if (given[name] !== undefined) throw invalidValue(name, '…', 'absent with `memory:`, which has no server')
+      if (given[name] !== undefined)
+        throw invalidValue(name, '…', 'absent with `memory:`, which has no server')
     }
     return { memory: address.memory, db: 0 }
   }
@@ -170,15 +179,21 @@ function tlsOptions(given = {}) {
   checkNames(NAMES.tls, given, 'tls', 'createLocks')
   const { ca, cert, key, servername, rejectUnauthorized } = given
   if ((cert === undefined) !== (key === undefined)) {
-    throw invalidValue('tls', cert === undefined ? '`key` alone' : '`cert` alone', 'given `cert` and `key` together')
+    throw invalidValue(
+      'tls',
+      cert === undefined ? '`key` alone' : '`cert` alone',
+      'given `cert` and `key` together',
+    )
   }
-  const texts = ca === undefined ? undefined : (Array.isArray(ca) ? ca : [ca]).map((one) => pem('tls.ca', one))
+  const texts =
+    ca === undefined ? undefined : (Array.isArray(ca) ? ca : [ca]).map((one) => pem('tls.ca', one))
   return {
     ca: texts?.join('\n'),
     cert: cert === undefined ? undefined : pem('tls.cert', cert),
     key: key === undefined ? undefined : pem('tls.key', key),
     servername: servername === undefined ? undefined : checkText('tls.servername', servername),
-    rejectUnauthorized: rejectUnauthorized === undefined || checkBoolean('tls.rejectUnauthorized', rejectUnauthorized),
+    rejectUnauthorized:
+      rejectUnauthorized === undefined || checkBoolean('tls.rejectUnauthorized', rejectUnauthorized),
   }
 }
 
@@ -220,7 +235,9 @@ function checkNames(allowed, given, what, call) {
  * @param {string} why
  */
 function unknownOption(name, call, why) {
-  return Object.assign(new TypeError(`the option \`${name}\` of ${call} ${why}`), { code: 'ERR_INVALID_ARG_VALUE' })
+  return Object.assign(new TypeError(`the option \`${name}\` of ${call} ${why}`), {
+    code: 'ERR_INVALID_ARG_VALUE',
+  })
 }
 
 /**
@@ -286,7 +303,12 @@ function checkIfLost(value) {
 /** @param {any} value @returns {AbortSignal} */
 function checkSignal(value) {
   // By shape: a signal may come from another realm, or from a package that has its own.
-  if (typeof value !== 'object' || value === null || typeof value.aborted !== 'boolean' || typeof value.addEventListener !== 'function') {
+  if (
+    typeof value !== 'object' ||
+    value === null ||
+    typeof value.aborted !== 'boolean' ||
+    typeof value.addEventListener !== 'function'
+  ) {
     throw invalidType('signal', value, 'an AbortSignal')
   }
   return value

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_core::engine::{Event, Outcome, Phase, Released};
+use holdfast_core::engine::{Event, Outcome, Phase, Released, Wait};
 use holdfast_core::lease::Loss;
 use process::*;
 use proxy::Proxy;
@@ -132,7 +132,7 @@ fn a_single_attempt_and_a_waiting_one_find_out_that_it_is_taken() {
         let lock = holder.acquire("a", ASK);
         for other in [&holder, &process] {
             let call = other.call("a", Ask { once: true, ..ASK });
-            assert!(matches!(other.outcome(call), Outcome::Busy));
+            assert!(matches!(other.outcome(call), Outcome::Busy(_)));
         }
         let timeout = Some(Duration::from_millis(150));
         let first = process.call("a", Ask { timeout, ..ASK });
@@ -140,7 +140,7 @@ fn a_single_attempt_and_a_waiting_one_find_out_that_it_is_taken() {
         let begin = Instant::now();
         let holds = lock.token.to_string();
         match process.outcome(first) {
-            Outcome::TimedOut { waited, attempts, phase, holder } => {
+            Outcome::TimedOut(Wait { waited, attempts, phase, holder }) => {
                 assert!(waited >= Duration::from_millis(150) && begin.elapsed() < Duration::from_secs(2));
                 assert!(attempts >= 2, "{attempts}");
                 assert_eq!((phase, holder), (Phase::Spinning, Some(holds)));
@@ -148,9 +148,9 @@ fn a_single_attempt_and_a_waiting_one_find_out_that_it_is_taken() {
             other => panic!("{other:?}"),
         }
         // The second may have been the first in line for a moment.
-        assert!(matches!(process.outcome(second), Outcome::TimedOut { .. }));
+        assert!(matches!(process.outcome(second), Outcome::TimedOut(_)));
         let queued = holder.call("a", Ask { timeout, ..ASK });
-        assert!(matches!(holder.outcome(queued), Outcome::TimedOut { phase: Phase::Queued, .. }));
+        assert!(matches!(holder.outcome(queued), Outcome::TimedOut(Wait { phase: Phase::Queued, .. })));
         assert!(holder.release(lock));
         let lock = process.acquire("a", ASK);
         assert!(process.release(lock));
@@ -165,7 +165,7 @@ fn a_held_lock_is_renewed() {
         let end = Instant::now() + Duration::from_millis(2_000);
         while Instant::now() < end {
             let call = other.call("a", Ask { once: true, ..ASK });
-            assert!(matches!(other.outcome(call), Outcome::Busy));
+            assert!(matches!(other.outcome(call), Outcome::Busy(_)));
             let remaining = process.core.remaining(lock.call.id);
             assert!(remaining > Duration::ZERO);
             let lost = process.outcome_within(lock.call, Duration::from_millis(10));
@@ -705,6 +705,24 @@ fn a_fence_counter_that_can_t_be_used_fails_the_caller_and_leaves_no_key() {
         assert!(matches!(outcome, Outcome::Unavailable(_) | Outcome::WrongType(_)), "{words:?}: {outcome:?}");
         until("no key is left", Duration::from_millis(1_500), || !exists(&mut connection, KEY));
     }
+}
+
+#[test]
+fn a_take_that_fails_halfway_on_a_slow_server_leaves_no_key() {
+    let server = Server::start();
+    let mut connection = server.connection();
+    let process = on_server(server.port(), Duration::from_secs(10));
+    let lock = process.acquire("b", ASK);
+    assert!(process.release(lock));
+    ask::<()>(&mut connection, &["SET", COUNTER, "many"]);
+    server.freeze();
+    let call = process.call("a", Ask { ttl: 1_500, ..ASK });
+    // By the time it is executed, as much time has passed as the lease was to last.
+    std::thread::sleep(Duration::from_millis(1_700));
+    server.thaw();
+    let outcome = process.outcome(call);
+    assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
+    until("no key is left", Duration::from_millis(700), || !exists(&mut connection, KEY));
 }
 
 #[test]

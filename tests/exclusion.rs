@@ -73,6 +73,20 @@ fn run(rate: u64, events: &[Event], told: bool) -> Result<(), String> {
 }
 
 #[test]
+fn a_renaming_that_was_never_sent_leaves_no_key_by_the_old_name() {
+    let arrive = Event::Arrive { process: 0, ttl: 10_000, once: false, renewed: false };
+    let events = [
+        arrive,
+        Event::Settle { process: 0 },
+        Event::Break { process: 0, late: 0 },
+        Event::Extend { process: 0, ttl: 100 },
+        // Longer than the lease it was to have.
+        Event::Pass { millis: 2_000, asleep: false },
+    ];
+    run(100, &events, true).unwrap_or_else(|story| panic!("{story}"));
+}
+
+#[test]
 fn exclusion_order_and_liveness_hold_whatever_callers_network_and_time_do() {
     holds(1_500, prop::collection::vec(ordinary(), 1..120));
 }

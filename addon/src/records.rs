@@ -1,6 +1,6 @@
 //! What JavaScript fetches: five numbers for each thing that happened, and the details of failures.
 
-use holdfast_core::engine::{Event, Outcome, Phase};
+use holdfast_core::engine::{Event, Outcome, Phase, Wait};
 use holdfast_core::lease::Loss;
 use holdfast_core::link::{Class, Trouble};
 use napi_derive::napi;
@@ -42,16 +42,8 @@ pub fn of_outcome(slot: u32, outcome: Outcome) -> (Record, Option<Detail>) {
         Outcome::Granted { token, fence, waited } => {
             ([slot, 1.0, fence as f64, waited.as_secs_f64() * 1e3, token.turn() as f64], None)
         }
-        Outcome::Busy => ([slot, 2.0, 0.0, 0.0, 0.0], None),
-        Outcome::TimedOut { waited, attempts, phase, holder } => {
-            let phase = match phase {
-                Phase::Spinning => 0.0,
-                Phase::Queued => 1.0,
-                Phase::Connecting => 2.0,
-            };
-            let record = [slot, 3.0, waited.as_secs_f64() * 1e3, f64::from(attempts), phase];
-            (record, holder.map(|holder| Detail { holder: Some(holder), ..Detail::default() }))
-        }
+        Outcome::Busy(wait) => of_wait(slot, 2.0, wait),
+        Outcome::TimedOut(wait) => of_wait(slot, 3.0, wait),
         Outcome::Unavailable(trouble) => ([slot, 4.0, 0.0, 0.0, 0.0], Some(Detail::of_trouble(&trouble))),
         Outcome::WrongType(trouble) => ([slot, 5.0, 0.0, 0.0, 0.0], Some(Detail::of_trouble(&trouble))),
         Outcome::Closed => ([slot, 6.0, 0.0, 0.0, 0.0], None),
@@ -67,6 +59,16 @@ pub fn of_outcome(slot: u32, outcome: Outcome) -> (Record, Option<Detail>) {
             ([slot, 9.0, reason, 0.0, 0.0], None)
         }
     }
+}
+
+fn of_wait(slot: f64, code: f64, wait: Wait) -> (Record, Option<Detail>) {
+    let phase = match wait.phase {
+        Phase::Spinning => 0.0,
+        Phase::Queued => 1.0,
+        Phase::Connecting => 2.0,
+    };
+    let record = [slot, code, wait.waited.as_secs_f64() * 1e3, f64::from(wait.attempts), phase];
+    (record, wait.holder.map(|holder| Detail { holder: Some(holder), ..Detail::default() }))
 }
 
 pub fn of_event(slot: u32, event: &Event) -> (Record, Option<Detail>) {

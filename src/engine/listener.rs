@@ -30,18 +30,9 @@ pub enum Outcome {
         waited: Duration,
     },
     /// acquire, one attempt: somebody else has it.
-    Busy,
+    Busy(Wait),
     /// acquire: the time was over while somebody else had it.
-    TimedOut {
-        /// How long it waited.
-        waited: Duration,
-        /// How often this turn asked.
-        attempts: u32,
-        /// Where it stood.
-        phase: Phase,
-        /// Who has it, if known.
-        holder: Option<String>,
-    },
+    TimedOut(Wait),
     /// acquire, release, extend: the store can't be used, or didn't answer in time.
     Unavailable(Trouble),
     /// acquire: the key holds data of another kind.
@@ -54,6 +45,19 @@ pub enum Outcome {
     Extended,
     /// A held lock, or an extend of it: it isn't ours any more.
     Lost(Loss),
+}
+
+/// A wait that came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// How long it was.
+    pub waited: Duration,
+    /// How often this turn asked.
+    pub attempts: u32,
+    /// Where the caller stood.
+    pub phase: Phase,
+    /// Who has the lock, if known.
+    pub holder: Option<String>,
 }
 
 /// Where a caller stood when its time was over.

@@ -10,5 +10,5 @@ mod state;
 mod timers;
 
 pub use self::core::{Acquire, Core, Released};
-pub use listener::{Event, Listener, Outcome, Phase};
+pub use listener::{Event, Listener, Outcome, Phase, Wait};
 pub use registry::{Options, Where, open};

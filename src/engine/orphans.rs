@@ -22,6 +22,8 @@ pub(super) struct Orphan {
     until: Time,
     /// An earlier command may still be executed, after a give was: an answer before that instant doesn't settle it.
     tainted: Option<Time>,
+    /// A give of it was sent and not answered.
+    repeated: bool,
 }
 
 #[derive(Debug, Default)]
@@ -40,11 +42,23 @@ impl Orphans {
             return;
         };
         let until = tainted.unwrap_or(now).max(ttl.forgotten(now));
-        let orphan = Orphan { key: give.key.clone(), ttl, caller: give.caller, until, tainted };
+        let orphan = Orphan { key: give.key.clone(), ttl, caller: give.caller, until, tainted, repeated: false };
         let known = self.by_token.entry(give.token).or_insert(orphan);
         known.until = known.until.max(until);
         known.tainted = known.tainted.max(tainted);
         known.caller = known.caller.or(give.caller);
+    }
+
+    /// A give was sent and not answered.
+    pub(super) fn repeat(&mut self, token: Token) {
+        if let Some(orphan) = self.by_token.get_mut(&token) {
+            orphan.repeated = true;
+        }
+    }
+
+    /// Whether an earlier give wasn't answered.
+    pub(super) fn was_repeated(&self, token: Token) -> bool {
+        self.by_token.get(&token).is_some_and(|orphan| orphan.repeated)
     }
 
     /// A give was answered: whether the key was freed by it or wasn't ours.

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::claims::State as ClaimState;
 use super::state::State;
 use super::{Event, Outcome};
 use crate::clock::Time;
-use crate::lease::{ClaimId, Op, Token, Ttl};
+use crate::lease::{ClaimId, Loss, Op, Token, Ttl};
 use crate::link::{Class, Trouble};
 use crate::store::{Answer, Command, Reply};
 use crate::wait::BACKOFF;
@@ -30,7 +29,8 @@ impl State {
 
     fn take_answered(&mut self, command: &Command, ttl: Ttl, sent: Time, answer: Answer, now: Time) {
         let token = command.token;
-        let forgotten = ttl.forgotten(sent);
+        // Executed at any time until now.
+        let forgotten = ttl.forgotten(now);
         let index = self.find(&command.key);
         let current = index.filter(|index| self.has_token(*index, token));
         let Some(index) = current else {
@@ -49,6 +49,7 @@ impl State {
                 let pause = self.pause(index);
                 if let Some(entry) = self.leases.get_mut(index) {
                     entry.trouble = None;
+                    entry.holder = Some(holder.clone()).filter(|holder| !holder.is_empty());
                 }
                 // Sleeping longer than the holder's lease lasts makes no sense.
                 let expiry = left.map(|left| Duration::from_millis(left + self.random.random_range(1..=10)));
@@ -81,7 +82,8 @@ impl State {
         let token = command.token;
         let mine = match answer {
             Answer::Done(_) => true,
-            Answer::NotOurs | Answer::Taken { .. } => false,
+            // If an earlier give of it wasn't answered, it is that one which found the key ours.
+            Answer::NotOurs | Answer::Taken { .. } => self.orphans.was_repeated(token),
             Answer::Failed(trouble) if trouble.class() == Class::Passing => {
                 return self.adopt(command, now);
             }
@@ -94,7 +96,11 @@ impl State {
                 }
                 return;
             }
-            Answer::Unanswered(_) | Answer::Unsent => return self.adopt(command, now),
+            Answer::Unanswered(_) => {
+                self.adopt(command, now);
+                return self.orphans.repeat(token);
+            }
+            Answer::Unsent => return self.adopt(command, now),
         };
         if !self.orphans.is_empty() {
             self.orphans.answered(token, now);
@@ -118,6 +124,7 @@ impl State {
             }
             Answer::NotOurs | Answer::Taken { .. } => {
                 self.drive(index, now, |lease, cx| lease.lost(token, cx));
+                self.not_extended(command.caller);
             }
             Answer::Failed(trouble) if trouble.class() == Class::WrongType => {
                 self.drive(index, now, |lease, cx| lease.lost(token, cx));
@@ -132,7 +139,7 @@ impl State {
         let renamed = |index: &usize| self.leases.get(*index).is_some_and(|entry| entry.lease.is_renamed_to(to));
         let Some(index) = self.find(&command.key).filter(renamed) else {
             if matches!(answer, Answer::Unanswered(_)) {
-                let op = Op::Give { ttl, tainted: Some(ttl.forgotten(sent)) };
+                let op = Op::Give { ttl, tainted: Some(ttl.forgotten(now)) };
                 for token in [command.token, to] {
                     self.adopt(&Command { token, op, caller: None, ..command.clone() }, now);
                 }
@@ -141,7 +148,7 @@ impl State {
         };
         // A later renaming may be under way: what comes of this one concerns the lease by its present name.
         let token = self.leases.get(index).and_then(|entry| entry.lease.token()).unwrap_or(to);
-        let until = Some(ttl.forgotten(sent));
+        let until = Some(ttl.forgotten(now));
         match answer {
             Answer::Done(_) => {
                 self.drive(index, now, |lease, cx| lease.swapped(to, sent, ttl, cx));
@@ -149,6 +156,7 @@ impl State {
             }
             Answer::NotOurs | Answer::Taken { .. } => {
                 self.drive(index, now, |lease, cx| lease.not_renamed(to, cx));
+                self.not_extended(command.caller);
             }
             Answer::Failed(trouble) => self.hold_on(index, command, token, ttl, until, Some(trouble), now),
             Answer::Unanswered(_) => self.hold_on(index, command, token, ttl, until, None, now),
@@ -183,11 +191,16 @@ impl State {
 
     fn extended(&mut self, caller: Option<ClaimId>) {
         if let Some(caller) = caller
-            && let Some(claim) = self.claims.get(&caller)
-            && let ClaimState::Extending { of } = claim.state
-            && self.claims.get(&of).is_some_and(|held| held.state == ClaimState::Held)
+            && self.claims.contains_key(&caller)
         {
             self.finish(caller, Outcome::Extended);
+        }
+    }
+
+    /// The key wasn't ours when it was to be extended; a holder that is left has been told.
+    fn not_extended(&mut self, caller: Option<ClaimId>) {
+        if let Some(caller) = caller {
+            self.finish(caller, Outcome::Lost(Loss::Taken));
         }
     }
 

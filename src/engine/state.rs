@@ -11,7 +11,7 @@ use slab::Slab;
 use super::claims::{Claim, Manager, State as ClaimState};
 use super::orphans::{self, Orphans};
 use super::timers::{Timer, Timers};
-use super::{Event, Listener, Outcome, Phase};
+use super::{Event, Listener, Outcome, Phase, Wait};
 use crate::clock::Time;
 use crate::lease::{Action, ClaimId, Cx, Lease, Loss, Op, Standing, Token, Turns, Waiter};
 use crate::link::Trouble;
@@ -53,6 +53,8 @@ pub(super) struct Entry {
     timer: Option<Time>,
     /// Attempts since the lock was last ours, for the pauses between them.
     pub(super) polls: u32,
+    /// Who had it when we last asked.
+    pub(super) holder: Option<String>,
     /// The last attempt failed, and why.
     pub(super) trouble: Option<Trouble>,
 }
@@ -116,7 +118,8 @@ impl State {
             return *index;
         }
         let key: Arc<str> = key.into();
-        let entry = Entry { key: key.clone(), lease: Lease::default(), timer: None, polls: 0, trouble: None };
+        let entry =
+            Entry { key: key.clone(), lease: Lease::default(), timer: None, polls: 0, holder: None, trouble: None };
         let index = self.leases.insert(entry);
         self.by_key.insert(key, index);
         index
@@ -213,7 +216,7 @@ impl State {
         match action {
             Action::Send { token, op, caller } => self.send(index, token, op, caller, now),
             Action::Granted { claim, fence, handed_on } => self.granted(index, claim, fence, handed_on, now),
-            Action::Refused { claim } => self.finish(claim, Outcome::Busy),
+            Action::Refused { claim } => self.refused(index, claim, now),
             Action::Released { claim } => self.finish(claim, Outcome::Released(true)),
             Action::Lost { claim, loss } => self.lost(claim, loss),
         }
@@ -224,6 +227,7 @@ impl State {
             return;
         };
         entry.polls = 0;
+        entry.holder = None;
         entry.trouble = None;
         let Some(token) = entry.lease.token() else {
             return;
@@ -236,6 +240,13 @@ impl State {
             manager.counters.handed_on += 1;
         }
         self.finish(claim, Outcome::Granted { token, fence, waited });
+    }
+
+    fn refused(&mut self, index: usize, claim: ClaimId, now: Time) {
+        let holder = self.leases.get(index).and_then(|entry| entry.holder.clone());
+        let waited = self.claims.get(&claim).map(|claim| now.since(claim.since)).unwrap_or_default();
+        let (phase, attempts) = if holder.is_some() { (Phase::Spinning, 1) } else { (Phase::Queued, 0) };
+        self.finish(claim, Outcome::Busy(Wait { waited, attempts, phase, holder }));
     }
 
     fn lost(&mut self, claim: ClaimId, loss: Loss) {
@@ -368,7 +379,7 @@ impl State {
             Standing::Held => (Phase::Queued, None),
         };
         let holder = holder.filter(|holder| !holder.is_empty()).map(str::to_owned);
-        Outcome::TimedOut { waited, attempts, phase, holder }
+        Outcome::TimedOut(Wait { waited, attempts, phase, holder })
     }
 
     fn no_answer(&self, waited: Duration) -> Trouble {
@@ -388,8 +399,8 @@ impl super::claims::Counters {
                         self.acquired += 1;
                         self.held += 1;
                     }
-                    Outcome::Busy => self.busy += 1,
-                    Outcome::TimedOut { .. } => self.timeouts += 1,
+                    Outcome::Busy(_) => self.busy += 1,
+                    Outcome::TimedOut(_) => self.timeouts += 1,
                     _ => self.failed += 1,
                 }
             }

@@ -44,6 +44,8 @@ pub(super) struct Held {
     /// Renamings that aren't answered, oldest first.
     pub(super) swaps: Vec<(Token, Token, Ttl)>,
     pub(super) tainted: Option<Time>,
+    /// The longest ttl of this turn: after it the server has forgotten every name the key had.
+    pub(super) longest: Ttl,
 }
 
 /// The caller that has the lock.
@@ -86,6 +88,7 @@ impl Held {
             self.plan_renewal();
         }
         self.ttl = next.ttl;
+        self.longest = self.longest.max(next.ttl);
         Some(fence)
     }
 

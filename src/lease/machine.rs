@@ -193,6 +193,7 @@ impl Lease {
             return;
         };
         held.ttl = ttl;
+        held.longest = held.longest.max(ttl);
         held.holder.ttl = ttl;
         held.holder.extends = true;
         let deadline = ttl.deadline(cx.now);
@@ -249,6 +250,7 @@ impl Lease {
             again: None,
             swaps: Vec::new(),
             tainted,
+            longest: ttl,
         };
         // The one this turn was begun for may have left, and the first in line want another lease.
         if first.ttl != ttl && !held.suits(&first, cx.now) {
@@ -348,7 +350,8 @@ impl Lease {
     /// The server says, in answer to the swap that was to name the key `to`, that it isn't ours.
     pub fn not_renamed(&mut self, to: Token, cx: &mut Cx<'_>) {
         if let Phase::Held(held) = &self.phase
-            && held.token == to
+            // A later one finds what an earlier one has left; the first is decisive.
+            && held.swaps.first().is_some_and(|(_, name, _)| *name == to)
         {
             let claim = held.holder.claim;
             self.lose(claim, Loss::Taken, cx);
@@ -539,7 +542,7 @@ impl Lease {
     /// The turn is over: the key is given back, and asked for again right behind if callers are left.
     fn end(&mut self, releaser: Option<ClaimId>, cx: &mut Cx<'_>) {
         if let Phase::Held(held) = std::mem::take(&mut self.phase) {
-            let give = Op::Give { ttl: held.ttl, tainted: held.tainted };
+            let give = Op::Give { ttl: held.longest, tainted: held.tainted };
             for (from, _, _) in &held.swaps {
                 cx.send(*from, give, None);
             }

@@ -221,7 +221,7 @@ impl Connection {
             expected: Default::default(),
             sent: 0,
         };
-        while wire.write() {
+        while wire.write()? {
             self.sink.writable().await?;
         }
         Ok(())

@@ -83,7 +83,8 @@ impl<T: Send + 'static> Link<T> {
             return false;
         };
         send(wire);
-        if wire.write() {
+        // What is broken is for the writing task to find out, which ends the connection.
+        if !matches!(wire.write(), Ok(false)) {
             self.shared.backlog.notify_one();
         }
         true
@@ -223,7 +224,8 @@ impl<T: Send + 'static> Shared<T> {
             self.backlog.notified().await;
             loop {
                 sink.writable().await?;
-                if !self.wire.lock().as_mut().is_some_and(Wire::write) {
+                let left = self.wire.lock().as_mut().map_or(Ok(false), Wire::write)?;
+                if !left {
                     break;
                 }
             }

@@ -49,18 +49,25 @@ impl<T> Wire<T> {
     }
 
     /// Writes what the socket takes at once. `true`: something is left for the writing task.
-    pub(super) fn write(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub(super) fn write(&mut self) -> io::Result<bool> {
         let mut written = 0;
-        while let Some(rest) = self.unsent.get(written..).filter(|rest| !rest.is_empty()) {
+        let result = loop {
+            let rest = self.unsent.get(written..).unwrap_or_default();
+            if rest.is_empty() {
+                break Ok(false);
+            }
             match self.sink.try_write(rest) {
-                Ok(0) => break,
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Full, or broken: the reading side finds out what is broken.
-                Err(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(true),
+                Err(error) => break Err(error),
             }
-        }
+        };
         self.unsent.drain(..written);
-        !self.unsent.is_empty()
+        result
     }
 }

@@ -539,7 +539,7 @@ impl World {
                 }
             }
             Op::Swap { to, ttl } => {
-                let until = Some(ttl.forgotten(sent.at));
+                let until = Some(ttl.forgotten(self.now));
                 let this = &mut self.processes[process];
                 match answer {
                     None if !this.lease.is_renamed_to(to) => {
@@ -563,7 +563,8 @@ impl World {
 
     fn take_answered(&mut self, process: usize, sent: &Sent, ttl: Ttl, answer: Option<Answer>) {
         let (token, now) = (sent.token, self.now);
-        let until = Some(ttl.forgotten(sent.at));
+        // Whatever was executed of it was so until now: the answer failed, or the connection has just broken.
+        let until = Some(ttl.forgotten(now));
         let this = &mut self.processes[process];
         if this.lease.token() != Some(token) {
             if answer.is_none() {

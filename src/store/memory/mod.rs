@@ -143,7 +143,9 @@ impl Locks {
         match holder {
             None if attempt == Attempt::AfterOwnTurn && others => Answer::Taken { left: None, holder: String::new() },
             Some(holder) if holder.token != token => {
-                self.wanted.insert(key.clone(), Entry { token, ends: now + WANTED_LASTS });
+                if attempt != Attempt::AfterOwnTurn || !others {
+                    self.wanted.insert(key.clone(), Entry { token, ends: now + WANTED_LASTS });
+                }
                 Answer::Taken {
                     left: Some(holder.ends.since(now).as_millis() as u64),
                     holder: holder.token.to_string(),

@@ -1,0 +1,25 @@
+'use strict'
+
+const { createLocks } = require('../..')
+
+// Set: ttl, and timeout. All else is the default.
+async function create({ url, ttl, timeout }) {
+  const locks = createLocks({ url, ttl, timeout })
+  await locks.ready()
+
+  return {
+    acquire: (key) => locks.acquire(key),
+    tryAcquire: (key) => locks.tryAcquire(key),
+    release: (lock) => lock.release(),
+    hold: (key, work) => locks.withLock(key, (lock) => work(() => !lock.held)),
+    close: () => locks.close(),
+  }
+}
+
+module.exports = {
+  name: 'holdfast',
+  version: require('../../package.json').version,
+  renews: 'always, off the event loop',
+  redisKey: (key) => `lock:${key}`,
+  create,
+}

@@ -1,0 +1,56 @@
+'use strict'
+
+// A process of one library. run.js forks it and gives it one order after the other.
+
+const busyHolder = require('./busy-holder.js')
+const { load } = require('./libraries/index.js')
+const { Workload } = require('./workload.js')
+
+let lock
+let workload
+const handles = new Map()
+
+const orders = {
+  async open({ library, ...options }) {
+    lock = await load(library).create(options)
+  },
+
+  callers({ keys, hold }) {
+    workload = new Workload(lock, keys, hold)
+  },
+  window: ({ ms }) => workload.window(ms),
+  pairs: ({ each }) => workload.pairs(each),
+
+  async acquire({ key }) {
+    handles.set(key, await lock.acquire(key))
+  },
+  async tryAcquire({ key }) {
+    const handle = await lock.tryAcquire(key)
+    if (handle) handles.set(key, handle)
+    return Boolean(handle)
+  },
+  async release({ key }) {
+    const released = await lock.release(handles.get(key))
+    return released !== false && released !== 0
+  },
+
+  hold: ({ key, ...times }) => busyHolder.hold(lock, key, times, report),
+  contend: ({ key }) => busyHolder.contend(lock, key),
+
+  close: () => lock.close(),
+}
+
+function report(event, value) {
+  return new Promise((resolve) => process.send({ event, value }, resolve))
+}
+
+process.on('message', async ({ id, order, args }) => {
+  try {
+    process.send({ id, result: await orders[order](args) })
+  } catch (error) {
+    process.send({ id, error: error?.stack ?? String(error) })
+  }
+})
+
+// The run is over, or gone.
+process.once('disconnect', () => process.exit())

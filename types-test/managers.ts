@@ -1,0 +1,131 @@
+// Managers: options, events, figures, closing.
+import * as tls from 'node:tls'
+import {
+  type CloseOptions,
+  configure,
+  createLocks,
+  type Lock,
+  LockManager,
+  type LockLostError,
+  type LockUnavailableError,
+  type locks,
+  type ManagerOptions,
+  type Stats,
+  type TlsOptions,
+} from 'holdfast'
+import { type Same, sure } from './same.js'
+
+sure<Same<typeof locks, LockManager>>()
+
+const everything: Required<ManagerOptions> = {
+  url: 'rediss://user@127.0.0.1:6380/1',
+  username: 'user',
+  password: 'secret',
+  db: 1,
+  tls: {
+    ca: ['PEM', Buffer.from('PEM')],
+    cert: 'PEM',
+    key: Buffer.from('PEM'),
+    servername: 'redis.internal',
+    rejectUnauthorized: false,
+  },
+  keyPrefix: '',
+  commandTimeout: 500,
+  ttl: 5_000,
+  autoExtend: true,
+  timeout: Infinity,
+  ifLost: 'ignore',
+  strategy: 'backoff',
+}
+const manager = createLocks(everything)
+sure<Same<typeof manager, LockManager>>()
+createLocks()
+createLocks({})
+createLocks({ url: 'memory:' })
+const configured = configure(everything)
+sure<Same<typeof configured, void>>()
+
+// Settings that node:tls itself takes go through as they are.
+const trusted: TlsOptions = { ca: [...tls.rootCertificates] }
+createLocks({ url: 'rediss://127.0.0.1', tls: trusted })
+
+// @ts-expect-error an object, not the URL itself
+createLocks('redis://127.0.0.1')
+// @ts-expect-error unknown option
+createLocks({ uri: 'redis://127.0.0.1' })
+// @ts-expect-error a string, not a URL object
+createLocks({ url: new URL('redis://127.0.0.1') })
+// @ts-expect-error not a strategy of this version
+createLocks({ strategy: 'handoff' })
+// @ts-expect-error an encrypted key is not supported
+createLocks({ tls: { passphrase: 'secret' } })
+// @ts-expect-error a number
+createLocks({ db: '1' })
+// @ts-expect-error options are required
+configure()
+// @ts-expect-error made by createLocks only
+new LockManager()
+
+export function eventsAreNamedAndTyped(from: LockManager) {
+  from.on('lost', (error) => sure<Same<typeof error, LockLostError>>())
+  from.once('unavailable', (error) => sure<Same<typeof error, LockUnavailableError>>())
+  from.off('reconnected', () => {})
+  const same = from.on('releaseFailed', (error) => sure<Same<typeof error, LockUnavailableError>>())
+  sure<Same<typeof same, LockManager>>()
+
+  // @ts-expect-error a LockLostError has a reason out of five
+  from.on('lost', (error) => error.reason === 'stalled')
+  // @ts-expect-error no argument
+  from.on('reconnected', (error) => error)
+}
+
+export async function managersAreReadyAndClose() {
+  const ready = await manager.ready()
+  sure<Same<typeof ready, void>>()
+  await manager.ready({})
+  await manager.ready({ timeout: 1_000 })
+  const options: CloseOptions = { drain: Infinity }
+  const closed = await manager.close(options)
+  sure<Same<typeof closed, void>>()
+  await manager.close()
+  await manager[Symbol.asyncDispose]()
+
+  // @ts-expect-error an object
+  manager.close(1_000)
+  // @ts-expect-error unknown option
+  manager.close({ timeout: 1_000 })
+  // @ts-expect-error unknown option
+  manager.ready({ drain: 1_000 })
+}
+
+export function figuresAreNumbers(): number {
+  const stats = manager.stats()
+  sure<Same<typeof stats, Stats>>()
+  sure<Same<Stats[keyof Stats], number>>()
+  sure<
+    Same<
+      keyof Stats,
+      | 'acquired'
+      | 'handedOn'
+      | 'timeouts'
+      | 'busy'
+      | 'failed'
+      | 'released'
+      | 'lost'
+      | 'held'
+      | 'waiting'
+      | 'commands'
+      | 'renewals'
+      | 'reconnects'
+    >
+  >()
+  // @ts-expect-error no such figure
+  return stats.waits
+}
+
+export function aManagerIsAnEmitter(emitter: NodeJS.EventEmitter = manager): Lock | undefined {
+  emitter.setMaxListeners(20)
+  // @ts-expect-error an emitter is not a manager
+  const back: LockManager = emitter
+  return back && undefined
+}
