@@ -52,6 +52,7 @@ function server(name, text, url, encrypted) {
     throw invalidValue(name, hidePassword(text), `a URL with // after the scheme: ${ALLOWED}`)
   }
   const path = /^\/?(.*)$/.exec(url.pathname)?.[1] ?? ''
+  if (url.port === '0') throw outOfRange(`port of ${name}`, 0, 'an integer from 1 to 65535')
   const query = onlyDb(name, text, url)
   return {
     host: url.hostname.replace(/^\[|\]$/g, '') || '127.0.0.1',
@@ -135,8 +136,11 @@ function decode(name, text, part) {
  * @param {string} text
  */
 function hidePassword(text) {
-  // Greedy: a password that isn't encoded may have an @ of its own.
-  return text.replace(/^([^:/]*:\/*)[^/]*@/, '$1…@').replace(/^([^:/]*:\/*).*@/, '$1…@')
+  // All up to the last @: the text may be no URL at all, and a password that isn't encoded may have an @ of its own.
+  const end = text.lastIndexOf('@')
+  if (end < 0) return text
+  const scheme = /^[a-z]{1,10}:?\/*/i.exec(text)?.[0] ?? ''
+  return `${scheme.length < end ? scheme : ''}…${text.slice(end)}`
 }
 
 module.exports = { parseAddress, hidePassword }

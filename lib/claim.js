@@ -164,7 +164,13 @@ class Claim {
   listen(signal) {
     const abort = () => this.cancel(signal.reason)
     signal.addEventListener('abort', abort, { once: true })
-    this.forgetSignal = () => signal.removeEventListener('abort', abort)
+    this.forgetSignal = () => {
+      try {
+        signal.removeEventListener('abort', abort)
+      } catch {
+        // Not a signal of Node's: then its trouble is its own.
+      }
+    }
   }
 
   get held() {
@@ -319,6 +325,7 @@ function claim(manager, key, options, once) {
   if (signal?.aborted) return Promise.reject(signal.reason)
   const promise = new Promise(capture)
   const made = new Claim(manager, key, options, once)
+  if (signal) made.listen(signal)
   const slot = takeSlot(made)
   made.slot = slot
   const flags = (once || timeout === 0 ? ONCE : 0) | (options.autoExtend ? RENEWED : 0)
@@ -331,7 +338,6 @@ function claim(manager, key, options, once) {
     flags,
   )
   begin()
-  if (signal) made.listen(signal)
   flushSoon(manager.number)
   return promise
 }

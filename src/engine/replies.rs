@@ -113,7 +113,8 @@ impl State {
     fn keep_answered(&mut self, command: &Command, ttl: Ttl, block: u32, sent: Time, answer: Answer, now: Time) {
         let token = command.token;
         let Some(index) = self.find(&command.key) else {
-            return;
+            // Given back in the meantime; an extend that came before has its answer all the same.
+            return self.extend_answered(command.caller, &answer);
         };
         match answer {
             Answer::Done(last) => {
@@ -144,7 +145,7 @@ impl State {
                     self.adopt(&Command { token, op, caller: None, ..command.clone() }, now);
                 }
             }
-            return;
+            return self.extend_answered(command.caller, &answer);
         };
         // A later renaming may be under way: what comes of this one concerns the lease by its present name.
         let token = self.leases.get(index).and_then(|entry| entry.lease.token()).unwrap_or(to);
@@ -194,6 +195,13 @@ impl State {
             && self.claims.contains_key(&caller)
         {
             self.finish(caller, Outcome::Extended);
+        }
+    }
+
+    fn extend_answered(&mut self, caller: Option<ClaimId>, answer: &Answer) {
+        match answer {
+            Answer::Done(_) => self.extended(caller),
+            _ => self.not_extended(caller),
         }
     }
 

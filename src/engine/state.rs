@@ -379,6 +379,8 @@ impl State {
             Standing::Held => (Phase::Queued, None),
         };
         let holder = holder.filter(|holder| !holder.is_empty()).map(str::to_owned);
+        // Those behind the first in line have asked nobody.
+        let attempts = if phase == Phase::Queued { 0 } else { attempts };
         Outcome::TimedOut(Wait { waited, attempts, phase, holder })
     }
 

@@ -1,14 +1,18 @@
 //! One lock as one process sees it: pure, without I/O and without a clock of its own. Events in, actions out.
 
+mod actions;
+mod answers;
 mod held;
 mod machine;
 mod numbers;
+mod queries;
 mod queue;
 mod token;
 mod ttl;
 mod waiting;
 
-pub use machine::{Action, Cx, Lease, Loss, Standing};
+pub use actions::{Action, Cx, Loss, Standing};
+pub use machine::Lease;
 pub use numbers::LARGEST_BLOCK;
 pub use queue::{ClaimId, Waiter};
 pub use token::{CoreId, Token, Turns, VERSION};

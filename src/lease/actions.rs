@@ -1,0 +1,86 @@
+//! What a lease wants done, and what every event brings along.
+
+use super::{ClaimId, Op, Token};
+use crate::clock::Time;
+
+/// What a lease wants done, in this order.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send a command about `token`. `caller` waits for its answer.
+    Send {
+        /// The turn.
+        token: Token,
+        /// What.
+        op: Op,
+        /// Who releases or extends.
+        caller: Option<ClaimId>,
+    },
+    /// The caller has the lock.
+    Granted {
+        /// Who.
+        claim: ClaimId,
+        /// Its fencing number.
+        fence: u64,
+        /// It came from another caller of this process.
+        handed_on: bool,
+    },
+    /// The caller wanted one attempt, and the lock is taken.
+    Refused {
+        /// Who.
+        claim: ClaimId,
+    },
+    /// The caller's release is done: the lock went on to the next one.
+    Released {
+        /// Who.
+        claim: ClaimId,
+    },
+    /// The caller doesn't have the lock any more.
+    Lost {
+        /// Who.
+        claim: ClaimId,
+        /// Why.
+        loss: Loss,
+    },
+}
+
+/// Why a lock was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its deadline passed, and nobody tried to renew it.
+    Expired,
+    /// The key is gone or somebody else's.
+    Taken,
+    /// Renewal wasn't confirmed until the deadline.
+    Unreachable,
+    /// The manager was closed.
+    Closed,
+}
+
+/// Where a lease stands, for error messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing<'a> {
+    /// Nobody wants it.
+    Idle,
+    /// A first attempt isn't answered yet.
+    Asking,
+    /// Somebody else has it.
+    Taken(Option<&'a str>),
+    /// A caller of this process has it.
+    Held,
+}
+
+/// What every event brings along.
+pub struct Cx<'a> {
+    /// The present.
+    pub now: Time,
+    /// Where new tokens come from.
+    pub turns: &'a mut super::Turns,
+    /// What is to be done.
+    pub out: &'a mut Vec<Action>,
+}
+
+impl Cx<'_> {
+    pub(super) fn send(&mut self, token: Token, op: Op, caller: Option<ClaimId>) {
+        self.out.push(Action::Send { token, op, caller });
+    }
+}

@@ -1,0 +1,66 @@
+//! What can be asked of a lease.
+
+use super::machine::{Lease, Phase};
+use super::waiting::Waiting;
+use super::{ClaimId, Standing, Token};
+use crate::clock::Time;
+
+impl Lease {
+    /// Whether the lease is held and was to be named `to`, now or on the way to its present name.
+    pub fn is_renamed_to(&self, to: Token) -> bool {
+        match &self.phase {
+            Phase::Held(held) => held.token == to || held.swaps.iter().any(|(_, name, _)| *name == to),
+            _ => false,
+        }
+    }
+
+    /// When something is due, if anything is.
+    pub fn due(&self) -> Option<Time> {
+        match &self.phase {
+            Phase::Idle => None,
+            Phase::Waiting(waiting) => waiting.again,
+            Phase::Held(held) => {
+                Some(held.again.map_or(held.holder.deadline, |again| again.min(held.holder.deadline)))
+            }
+        }
+    }
+
+    /// Nobody waits and nobody holds.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// The caller's own deadline, if it has the lock.
+    pub fn deadline_of(&self, claim: ClaimId) -> Option<Time> {
+        match &self.phase {
+            Phase::Held(held) if held.holder.claim == claim => Some(held.holder.deadline),
+            _ => None,
+        }
+    }
+
+    /// The token of the present turn.
+    pub fn token(&self) -> Option<Token> {
+        match &self.phase {
+            Phase::Idle => None,
+            Phase::Waiting(waiting) => Some(waiting.token),
+            Phase::Held(held) => Some(held.token),
+        }
+    }
+
+    /// For error messages: where it stands, and how often this turn asked.
+    pub fn standing(&self) -> (Standing<'_>, u32) {
+        match &self.phase {
+            Phase::Idle => (Standing::Idle, 0),
+            Phase::Waiting(Waiting { taken: Some(holder), attempts, .. }) => {
+                (Standing::Taken(holder.as_deref()), *attempts)
+            }
+            Phase::Waiting(waiting) => (Standing::Asking, waiting.attempts),
+            Phase::Held(_) => (Standing::Held, 0),
+        }
+    }
+
+    /// Whether this caller is the first in line.
+    pub fn is_first(&self, claim: ClaimId) -> bool {
+        self.queue.front().is_some_and(|first| first.claim == claim)
+    }
+}
