@@ -227,6 +227,15 @@ impl Core {
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut State, Time) -> R) -> R {
+        let (result, ring) = self.change_quietly(change);
+        for listener in ring {
+            listener.ring();
+        }
+        result
+    }
+
+    /// Leaves it to the caller to ring.
+    fn change_quietly<R>(&self, change: impl FnOnce(&mut State, Time) -> R) -> (R, Vec<Arc<dyn Listener>>) {
         let mut state = self.state.lock();
         let result = change(&mut state, Time::now());
         let ring = state.take_ring();
@@ -235,10 +244,7 @@ impl Core {
         if sooner {
             self.sooner.notify_one();
         }
-        for listener in ring {
-            listener.ring();
-        }
-        result
+        (result, ring)
     }
 }
 
@@ -304,7 +310,7 @@ impl State {
 
 impl Inbox for Core {
     fn replies(&self, replies: Vec<Reply>) {
-        self.change(|state, now| {
+        let (_, ring) = self.change_quietly(|state, now| {
             for reply in replies {
                 state.reply(reply, now);
             }
@@ -312,6 +318,10 @@ impl Inbox for Core {
         self.given.notify_all();
         self.store.flush();
         self.end_if_unused();
+        // Last: who is rung calls at once, from another thread, and would find us in its way.
+        for listener in ring {
+            listener.ring();
+        }
     }
 
     fn up(&self) {

@@ -56,6 +56,9 @@ impl Store for Single {
     }
 
     fn flush(&self) {
+        if self.pending.lock().is_empty() {
+            return;
+        }
         let up = self.link.send(|wire| {
             // Taken while the wire is locked: two threads that flush can't change the order.
             let commands = std::mem::take(&mut *self.pending.lock());
