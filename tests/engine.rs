@@ -488,6 +488,7 @@ fn a_release_without_a_connection_is_made_up_for() {
     let outcome = process.released(lock);
     assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
     assert!(exists(&mut connection, KEY));
+    until("something is lost", LONG, || proxy.lost() > 0);
     proxy.lose_commands(false);
     proxy.cut();
     until("the key is given back", Duration::from_secs(3), || !exists(&mut connection, KEY));
@@ -554,6 +555,7 @@ fn two_renamings_lost_with_the_connection_don_t_free_a_held_lock() {
     process.extend(lock, 30_000);
     process.extend(lock, 20_000);
     process.forget_events();
+    until("something is lost", LONG, || proxy.lost() > 0);
     proxy.lose_commands(false);
     // From here on, whoever wants the key shows when it is free.
     let waits = other.call("a", ASK);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Forwards connections to a server on this machine; stopped when dropped.
@@ -16,6 +16,7 @@ pub struct Proxy {
 struct Wires {
     /// What clients say is thrown away.
     deaf: AtomicBool,
+    lost: AtomicUsize,
     /// What clients say is kept until it is delivered, also if they are gone by then.
     slow: AtomicBool,
     kept: Mutex<VecDeque<(TcpStream, Vec<u8>)>>,
@@ -48,9 +49,15 @@ impl Proxy {
         self.port
     }
 
-    /// Whether what clients say from now on gets lost.
+    /// Whether what clients say from now on gets lost. A connection that lost something stays deaf: no wire loses bytes
+    /// and delivers the next ones.
     pub fn lose_commands(&self, lose: bool) {
         self.wires.deaf.store(lose, Ordering::SeqCst);
+    }
+
+    /// How many pieces got lost.
+    pub fn lost(&self) -> usize {
+        self.wires.lost.load(Ordering::SeqCst)
     }
 
     /// Whether what the server answers from now on gets lost.
@@ -95,15 +102,19 @@ impl Wires {
     }
 
     fn to_server(&self, mut client: TcpStream, mut server: TcpStream) {
-        let mut slow = false;
+        let (mut slow, mut deaf) = (false, false);
         each_piece(&mut client, |piece| {
             slow |= self.slow.load(Ordering::SeqCst);
+            deaf |= self.deaf.load(Ordering::SeqCst);
             if slow {
                 let piece = (server.try_clone().unwrap(), piece.to_vec());
                 self.kept.lock().unwrap().push_back(piece);
                 true
+            } else if deaf {
+                self.lost.fetch_add(1, Ordering::SeqCst);
+                true
             } else {
-                self.deaf.load(Ordering::SeqCst) || server.write_all(piece).is_ok()
+                server.write_all(piece).is_ok()
             }
         });
         if !slow {
