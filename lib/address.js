@@ -58,7 +58,7 @@ function server(name, text, url, encrypted) {
     host: url.hostname.replace(/^\[|\]$/g, '') || '127.0.0.1',
     port: url.port === '' ? 6379 : Number(url.port),
     ...credentials(name, text, url),
-    db: query ?? database(name, path === '' ? '0' : path),
+    db: query ?? database(name, text, path === '' ? '0' : path),
     encrypted,
   }
 }
@@ -95,16 +95,14 @@ function credentials(name, text, url) {
  * @param {URL} url
  */
 function onlyDb(name, text, url) {
+  if (url.hash !== '') throw invalidValue(name, hidePassword(text), 'a URL whose # signs are written %23')
   let db
   for (const [parameter, value] of url.searchParams) {
     if (parameter !== 'db') {
-      throw invalidValue(
-        name,
-        hidePassword(text),
-        `a URL without the parameter '${parameter}'; only 'db' is known`,
-      )
+      const allowed = "a URL without parameters other than 'db'; a password goes before the host"
+      throw invalidValue(name, hidePassword(text), allowed)
     }
-    db = database(name, value)
+    db = database(name, text, value)
   }
   return db
 }
@@ -112,10 +110,13 @@ function onlyDb(name, text, url) {
 /**
  * @param {string} name
  * @param {string} text
+ * @param {string} number
  */
-function database(name, text) {
-  if (!/^\d{1,9}$/.test(text)) throw outOfRange(`database of ${name}`, text, 'an integer from 0')
-  return Number(text)
+function database(name, text, number) {
+  if (!/^\d{1,9}$/.test(number)) {
+    throw outOfRange(`database of ${name}`, hidePassword(text), 'an integer from 0')
+  }
+  return Number(number)
 }
 
 /**
@@ -138,9 +139,11 @@ function decode(name, text, part) {
 function hidePassword(text) {
   // All up to the last @: the text may be no URL at all, and a password that isn't encoded may have an @ of its own.
   const end = text.lastIndexOf('@')
-  if (end < 0) return text
   const scheme = /^[a-z]{1,10}:?\/*/i.exec(text)?.[0] ?? ''
-  return `${scheme.length < end ? scheme : ''}…${text.slice(end)}`
+  const shown = end < 0 ? text : `${scheme.length < end ? scheme : ''}…${text.slice(end)}`
+  // Some write it as a parameter.
+  const parameters = shown.search(/[?#]/)
+  return parameters < 0 ? shown : `${shown.slice(0, parameters)}?…`
 }
 
 module.exports = { parseAddress, hidePassword }

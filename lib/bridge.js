@@ -117,7 +117,14 @@ function fetchNow() {
       const count = addon.drain(half, buffer)
       if (count === 0) return
       for (let i = 0; i < count * WIDTH; i += WIDTH) {
-        targets[buffer[i]]?.settle(buffer[i + 1], buffer[i + 2], buffer[i + 3], buffer[i + 4])
+        try {
+          targets[buffer[i]]?.settle(buffer[i + 1], buffer[i + 2], buffer[i + 3], buffer[i + 4])
+        } catch (error) {
+          // A defect of one must not leave the others unanswered.
+          nextTick(() => {
+            throw error
+          })
+        }
       }
     }
   } finally {

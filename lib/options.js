@@ -163,7 +163,10 @@ function storeOptions(given, env) {
   const user = username === undefined ? address.username : checkText('username', username)
   const secret = password ?? address.password
   if (user !== undefined && secret === undefined) {
-    throw invalidSecret('password', `a string, since there is a user name (${user})`)
+    throw invalidSecret(
+      'password',
+      'a string, since there is a user name; a password alone is written redis://:password@host',
+    )
   }
   return {
     ...('path' in address ? { path: address.path } : { host: address.host, port: address.port }),

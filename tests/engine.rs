@@ -611,8 +611,8 @@ fn an_emptied_script_cache_is_not_noticed_and_nothing_is_done_twice() {
         let all = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for number in 0..500 {
                 let lock = process.acquire(if number % 2 == 0 { "a" } else { "b" }, ASK);
-                // One number for each lock: no take was executed twice.
-                assert_eq!(lock.fence, last + 1);
+                // A server without the script may be another one: then numbers go on from its clock.
+                assert!(lock.fence > last);
                 last = lock.fence;
                 assert!(process.release(lock));
             }
@@ -622,6 +622,8 @@ fn an_emptied_script_cache_is_not_noticed_and_nothing_is_done_twice() {
     });
     let mut connection = server.connection();
     let statistics: String = ask(&mut connection, &["INFO", "commandstats"]);
+    // One reservation for each lock: no take was executed twice.
+    assert!(statistics.contains("cmdstat_incrby:calls=501,"), "{statistics}");
     assert!(statistics.contains("cmdstat_eval:"), "the cache was never found empty");
     assert!(!exists(&mut connection, KEY));
 }

@@ -37,14 +37,14 @@ pub struct Shared {
 #[derive(Default)]
 struct Done {
     records: VecDeque<Record>,
-    /// By slot and code.
-    details: HashMap<(u32, u32), Detail>,
+    /// By slot and code, in the order of their records.
+    details: HashMap<(u32, u32), VecDeque<Detail>>,
 }
 
 impl Done {
     fn push(&mut self, (record, detail): (Record, Option<Detail>)) {
         if let Some(detail) = detail {
-            self.details.insert((record[0] as u32, record[1] as u32), detail);
+            self.details.entry((record[0] as u32, record[1] as u32)).or_default().push_back(detail);
         }
         self.records.push_back(record);
     }
@@ -147,7 +147,14 @@ pub fn drain(half: u32, mut buffer: Float64ArraySlice) -> Result<u32> {
 /// The details of a record, once.
 #[napi(catch_unwind)]
 pub fn detail(half: u32, slot: u32, code: u32) -> Result<Option<Detail>> {
-    Ok(table::half(half)?.done.lock().details.remove(&(slot, code)))
+    let half = table::half(half)?;
+    let mut done = half.done.lock();
+    let Some(waiting) = done.details.get_mut(&(slot, code)) else { return Ok(None) };
+    let first = waiting.pop_front();
+    if waiting.is_empty() {
+        done.details.remove(&(slot, code));
+    }
+    Ok(first)
 }
 
 /// The process ends: gives back all that this half holds and waits for the answers, at most `millis`.

@@ -96,6 +96,7 @@ impl Core {
         self.change(|state, now| {
             state.end_claims(now, |claim| claim.manager == manager);
             state.managers.try_remove(manager as usize);
+            state.disown(|claim| claim.manager == manager);
         });
         self.store.flush();
         self.end_if_unused();
@@ -200,9 +201,10 @@ impl Core {
         self.change(|state, now| {
             state.end_claims(now, |claim| Arc::ptr_eq(&claim.listener, listener));
             state.managers.retain(|_, manager| !Arc::ptr_eq(&manager.listener, listener));
-            state.take_ring();
+            state.disown(|claim| Arc::ptr_eq(&claim.listener, listener));
         });
         self.store.flush();
+        self.end_if_unused();
     }
 
     /// Waits until all gives are answered, at most for `patience`: for a process that ends.
@@ -292,6 +294,13 @@ impl State {
                 }
                 ClaimState::Releasing | ClaimState::Extending { .. } => {}
             }
+        }
+    }
+
+    /// Releases that aren't answered yet outlive their manager, whose number will be another one's.
+    fn disown(&mut self, which: impl Fn(&Claim) -> bool) {
+        for claim in self.claims.values_mut().filter(|claim| which(claim)) {
+            claim.manager = u32::MAX;
         }
     }
 

@@ -44,7 +44,8 @@ impl Orphans {
         let until = tainted.unwrap_or(now).max(ttl.forgotten(now));
         let orphan = Orphan { key: give.key.clone(), ttl, caller: give.caller, until, tainted, repeated: false };
         let known = self.by_token.entry(give.token).or_insert(orphan);
-        known.until = known.until.max(until);
+        // No lease is renewed after its give: only a command that may still come makes it longer.
+        known.until = known.until.max(tainted.unwrap_or(known.until));
         known.tainted = known.tainted.max(tainted);
         known.caller = known.caller.or(give.caller);
     }
@@ -73,9 +74,13 @@ impl Orphans {
         self.by_token.remove(&token);
     }
 
-    /// The gives to send now; those whose time is over are forgotten.
-    pub(super) fn gives(&mut self, now: Time) -> Vec<Command> {
+    /// Forgets those that the server has forgotten.
+    pub(super) fn forget(&mut self, now: Time) {
         self.by_token.retain(|_, orphan| now < orphan.until);
+    }
+
+    /// The gives to send now.
+    pub(super) fn gives(&mut self) -> Vec<Command> {
         let give = |(token, orphan): (&Token, &mut Orphan)| Command {
             key: orphan.key.clone(),
             token: *token,

@@ -34,10 +34,18 @@ impl State {
         let index = self.find(&command.key);
         let current = index.filter(|index| self.has_token(*index, token));
         let Some(index) = current else {
-            // Nobody waits for it any more. Its give was sent behind it on the same connection, unless that broke.
-            if matches!(answer, Answer::Unanswered(_)) {
-                let op = Op::Give { ttl, tainted: Some(forgotten) };
-                self.adopt(&Command { op, caller: None, ..command.clone() }, now);
+            // Nobody waits for it any more. Its give was sent behind it; but a connection may have broken in between, and
+            // a command that found the script gone is sent again, behind what came after it.
+            let tainted = matches!(answer, Answer::Unanswered(_)).then_some(forgotten);
+            let give = Command { op: Op::Give { ttl, tainted }, caller: None, ..command.clone() };
+            match answer {
+                Answer::Unanswered(_) => self.adopt(&give, now),
+                Answer::Done(_) | Answer::Failed(_) if self.up => {
+                    self.gives += 1;
+                    self.store.submit(give);
+                }
+                Answer::Done(_) | Answer::Failed(_) => self.adopt(&give, now),
+                _ => {}
             }
             return;
         };
@@ -60,7 +68,7 @@ impl State {
                 let again = now + self.pause(index);
                 if let Some(entry) = self.leases.get_mut(index) {
                     // The script may have failed behind the point where the key was ours.
-                    entry.lease.failed(token, Some(forgotten), Some(again));
+                    entry.lease.refused(token, again);
                     entry.trouble = Some(trouble.clone());
                 }
                 self.fail_waiting(index, &trouble, now);

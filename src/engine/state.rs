@@ -297,19 +297,16 @@ impl State {
     }
 
     pub(super) fn give_orphans(&mut self, now: Time) {
-        let gives = self.orphans.gives(now);
+        self.orphans.forget(now);
         let again = (!self.orphans.is_empty()).then(|| now + orphans::BEAT);
         self.timers.set(Timer::Orphans, &mut self.orphans_timer, again);
-        if !self.up && again.is_some() {
-            self.store.wake();
-        }
-        for give in gives {
-            if self.up {
+        if self.up {
+            for give in self.orphans.gives() {
                 self.gives += 1;
                 self.store.submit(give);
-            } else {
-                self.adopt(&give, now);
             }
+        } else if again.is_some() {
+            self.store.wake();
         }
     }
 

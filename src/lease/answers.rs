@@ -71,6 +71,15 @@ impl Lease {
         self.end_if_unwanted(cx);
     }
 
+    /// The server refused a take, maybe behind the point where the key was ours. It is done again at `again`.
+    pub fn refused(&mut self, token: Token, again: Time) {
+        if let Some(waiting) = self.waiting(token) {
+            waiting.asked = false;
+            waiting.refused = true;
+            waiting.again = Some(again);
+        }
+    }
+
     /// A take, keep or swap came to nothing: it failed (`until` is `None`) or may still be executed until then. It is
     /// done again at `again`, or, with `None`, when the link is back.
     pub fn failed(&mut self, token: Token, until: Option<Time>, again: Option<Time>) {

@@ -203,6 +203,7 @@ impl Lease {
             again: None,
             attempts: 0,
             taken: None,
+            refused: false,
             tainted: None,
         };
         let op = waiting.take();

@@ -19,6 +19,8 @@ pub(super) struct Waiting {
     pub(super) attempts: u32,
     /// Somebody else has the key, as far as we know; and who, if the server said.
     pub(super) taken: Option<Option<String>>,
+    /// A take was refused, maybe when half of it was done.
+    pub(super) refused: bool,
     /// A take whose outcome is unknown may still be executed until then.
     pub(super) tainted: Option<Time>,
 }
@@ -32,6 +34,6 @@ impl Waiting {
 
     /// Whether a command of this turn can have left something on the server, or can still do so.
     pub(super) fn may_have_left_something(&self, now: Time) -> bool {
-        self.asked || self.tainted.is_some_and(|until| now < until)
+        self.asked || self.refused || self.tainted.is_some_and(|until| now < until)
     }
 }

@@ -57,7 +57,7 @@ async fn dial(endpoint: &Endpoint) -> Result<Connection, Trouble> {
         #[cfg(not(unix))]
         Place::Unix(_) => Err(Trouble::definite("ERR_UNSUPPORTED", "this platform has no Unix sockets")),
         Place::Tcp(host, port) => {
-            let stream = dial_tcp(host, *port).await?;
+            let stream = dial_tcp(host, *port, endpoint.patience).await?;
             let Some(settings) = &endpoint.tls else {
                 let (reader, writer) = stream.into_split();
                 return Ok(Connection::new(Box::new(reader), Sink::Tcp(Arc::new(writer)), None));
@@ -68,11 +68,15 @@ async fn dial(endpoint: &Endpoint) -> Result<Connection, Trouble> {
     }
 }
 
-async fn dial_tcp(host: &str, port: u16) -> Result<TcpStream, Trouble> {
+async fn dial_tcp(host: &str, port: u16, patience: Duration) -> Result<TcpStream, Trouble> {
     let addresses = tokio::net::lookup_host((host, port)).await.map_err(|error| no_such_host(host, &error))?;
+    let addresses: Vec<_> = addresses.collect();
     let mut last = Trouble::definite("ENOTFOUND", format!("the host {host} has no address"));
+    // Each address gets its share, or one that answers nothing would keep the next from being tried.
+    let share = patience / addresses.len().max(1) as u32;
     for address in addresses {
-        match TcpStream::connect(address).await {
+        let attempt = timeout(share, TcpStream::connect(address)).await;
+        match attempt.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => {
                 prepare(&stream).map_err(|error| Trouble::from_io(&error))?;
                 return Ok(stream);

@@ -104,6 +104,8 @@ impl Owner<Burst> for Single {
     }
 
     fn down(&self, trouble: &Trouble, unanswered: Vec<(Burst, Time)>) -> bool {
+        // Before there can be another connection, to what may be another server.
+        self.floor.forget();
         let Some(inbox) = self.inbox.upgrade() else {
             return false;
         };
@@ -119,7 +121,9 @@ impl Owner<Burst> for Single {
             && error.code() == "NOSCRIPT"
         {
             // The script cache was emptied. Nothing of the burst was executed, so it may be sent again: whole.
-            let mut again = Some(burst);
+            // A server that doesn't know the script may be one that doesn't know the fence counter either.
+            self.floor.forget();
+            let mut again = Some(Burst { floor: NO_FLOOR, ..burst });
             self.link.send(|wire| {
                 if let Some(burst) = again.take() {
                     let source = include_str!("scripts/burst.lua");

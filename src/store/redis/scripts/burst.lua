@@ -101,8 +101,8 @@ for i = 2, #KEYS do
     at = at + 4
   end
   if not ok and type(answer) == 'string' then
-    -- Before Redis 7 a failed call throws text, with the place in the script in front.
-    answer = { err = (string.gsub(answer, '^.-user_script:%d+: ', '')) }
+    -- Before Redis 7 a failed call throws text: the place in the script, maybe a minus, the error, maybe a line end.
+    answer = { err = string.match(answer, '^.-user_script: ?%d+: %-?(.-)%s*$') or answer }
   end
   answers[i - 1] = answer
 end
