@@ -195,6 +195,7 @@ export class Lock {
   /**
    * Rises strictly with every acquisition of the key: a safe integer. Send it along with writes and let
    * the resource refuse a smaller one than it has seen.
+   * Numbers can be compared among managers with the same server, database and `keyPrefix`.
    */
   readonly fencingToken: number
   /** How long this acquisition waited, ms. */

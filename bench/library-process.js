@@ -7,6 +7,12 @@ const { join } = require('node:path')
 /** No order takes longer than this, ms: something hangs. */
 const LIMIT = 60_000
 
+/** All that run. One of them may be in a busy loop, deaf to everything but a signal, when this process ends. */
+const running = new Set()
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
+
 /** The run's end of a process in which one library works. Emits what the process reports. */
 class LibraryProcess extends EventEmitter {
   /** Forks a process and connects the library there. */
@@ -31,8 +37,10 @@ class LibraryProcess extends EventEmitter {
     this.#library = library
     // What a library prints goes to stderr: stdout is the report's.
     this.#child = fork(join(__dirname, 'worker.js'), [], { stdio: ['ignore', 2, 2, 'ipc'] })
+    running.add(this.#child)
     this.#child.on('message', (message) => this.#settle(message))
     this.#child.once('exit', (code, signal) => {
+      running.delete(this.#child)
       this.#rejectAll(new Error(`the process of ${library} ended (${signal ?? code})`))
     })
     this.#child.once('error', (error) => this.#rejectAll(error))

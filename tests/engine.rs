@@ -577,7 +577,7 @@ fn a_renaming_refused_for_want_of_memory_doesn_t_cost_the_lock() {
     let mut connection = server.connection();
     let process = on_server(server.port(), PATIENCE);
     let lock = process.acquire("a", ASK);
-    ask::<()>(&mut connection, &["CONFIG", "SET", "maxmemory", "1mb"]);
+    ask::<()>(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
     let extend = process.extend(lock, 6_000);
     let outcome = process.outcome(extend);
     assert!(matches!(&outcome, Outcome::Unavailable(trouble) if trouble.code() == "OOM"), "{outcome:?}");

@@ -399,8 +399,7 @@ fn without_memory_a_take_is_refused_and_leaves_no_key_while_gives_and_keeps_go_o
         numbers(script.run(lock, take(&mine, 5_000, 1), NO_FLOOR));
     }
     // Less than an empty server has in use.
-    script.ask::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
-    script.ask::<()>(&["CONFIG", "SET", "maxmemory-clients", "0"]);
+    script.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
     for command in [take(&other, FAR, 1), take_again(&other, FAR, 1), take_after_own_turn(&other, FAR, 1)] {
         let outcome = script.run("free", command, NO_FLOOR);
         assert!(matches!(&outcome, Err(error) if error.starts_with("OOM ")), "{outcome:?}");
