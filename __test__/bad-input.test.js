@@ -314,7 +314,7 @@ describe('createLocks', () => {
     { url: 'valkey://127.0.0.1', db: 2, username: 'u', password: 'p' },
     { url: 'rediss://localhost', tls: { rejectUnauthorized: false } },
     { url: 'valkeys://localhost', tls: { servername: 'y' } },
-    { url: 'unix:///tmp/x.sock?db=1' },
+    { url: 'unix:///run/x.sock?db=1' },
     { url: 'memory:' },
     {
       url: 'memory:a-name',
