@@ -17,8 +17,11 @@ createLocks({ url: 'memory:thread-end' }).acquire('k').then(() => {
 })
 `
 
+const locks = createLocks({ url: 'memory:thread-end' })
+// Also after a failure: a call that is never answered would keep the process alive.
+afterAll(() => locks.close())
+
 test('P8 liveness: a thread that ends hands its lock to the one that waits in another thread', async () => {
-  const locks = createLocks({ url: 'memory:thread-end' })
   for (let round = 0; round < 20; round++) {
     const queued = new Int32Array(new SharedArrayBuffer(4))
     const workerData = { holdfast: path.join(__dirname, '..'), queued }
@@ -31,5 +34,4 @@ test('P8 liveness: a thread that ends hands its lock to the one that waits in an
     expect(await lock.release()).toBe(true)
     await worker.terminate()
   }
-  await locks.close()
 })
