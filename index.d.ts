@@ -16,6 +16,12 @@ import type { SecureContextOptions } from 'node:tls'
 // ---------------------------------------------------------------------------
 
 /**
+ * A key, or up to 100 keys that are taken together, all or nothing: never a part of them, so overlapping sets can't
+ * deadlock. Order and repetition don't matter. A key is a well-formed string of 1 byte to 64 KiB.
+ */
+export type Keys = string | readonly string[]
+
+/**
  * Runs `fn` while holding `key`, on the default manager, and releases afterwards,
  * whatever `fn` did. Settles with `fn`'s value or `fn`'s error.
  *
@@ -26,13 +32,18 @@ import type { SecureContextOptions } from 'node:tls'
  * Cost: two round trips and two commands when nobody else wants the key; none when the
  * lock is handed on inside this process.
  *
+ * While `fn` runs, asking for the same key again from within would wait for itself, so that rejects at once with
+ * {@link LockDeadlockError} (a try finds it taken), unless `reentrant` is set. Work that outlives `fn` is started with
+ * {@link LockManager.detached}.
+ *
  * @throws {LockTimeoutError} the lock stayed taken for `timeout`
+ * @throws {LockDeadlockError} the caller runs inside a callback that holds the key
  * @throws {LockUnavailableError} Redis could not be used
  * @throws the reason of `options.signal`, untouched, if that aborted the wait
  */
-export function withLock<T>(key: string, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>
+export function withLock<T>(key: Keys, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>
 export function withLock<T>(
-  key: string,
+  key: Keys,
   options: WithLockOptions,
   fn: (lock: Lock) => T | PromiseLike<T>,
 ): Promise<T>
@@ -42,18 +53,18 @@ export function withLock<T>(
  * result is `{ acquired: false }`. For scheduled jobs and double submits.
  * Rejects as {@link withLock} does, except that it never waits, so never with LockTimeoutError.
  */
-export function tryWithLock<T>(key: string, fn: (lock: Lock) => T | PromiseLike<T>): Promise<TryResult<T>>
+export function tryWithLock<T>(key: Keys, fn: (lock: Lock) => T | PromiseLike<T>): Promise<TryResult<T>>
 export function tryWithLock<T>(
-  key: string,
+  key: Keys,
   options: TryWithLockOptions,
   fn: (lock: Lock) => T | PromiseLike<T>,
 ): Promise<TryResult<T>>
 
 /** {@link LockManager.acquire} on the default manager. */
-export function acquire(key: string, options?: AcquireOptions): Promise<Lock>
+export function acquire(key: Keys, options?: AcquireOptions): Promise<Lock>
 
 /** {@link LockManager.tryAcquire} on the default manager. */
-export function tryAcquire(key: string, options?: TryAcquireOptions): Promise<Lock | null>
+export function tryAcquire(key: Keys, options?: TryAcquireOptions): Promise<Lock | null>
 
 /** `release(lock)` is `lock.release()`. */
 export function release(lock: Lock): Promise<boolean>
@@ -87,6 +98,13 @@ export interface ManagerEvents {
   unavailable: [error: LockUnavailableError]
   /** The server can be used again. */
   reconnected: []
+  /**
+   * The event loop of this thread was silent for longer than `maxStall`, so renewal of what it holds stopped: what isn't
+   * released or renewed by its deadline is lost, reason `stalled`. Comes when the loop turns again.
+   */
+  stalled: [info: { keys: readonly string[]; silent: number }]
+  /** The strategy `adaptive` chose another way of waiting for a key; `p99` is that of its last hold times, ms. */
+  adapted: [info: { key: string; strategy: 'spin' | 'backoff' | 'hybrid'; p99: number | undefined }]
   /** A release could not be confirmed. It is repeated in the background until answered or the lease is over. */
   releaseFailed: [error: LockUnavailableError]
 }
@@ -96,8 +114,8 @@ export class LockManager extends EventEmitter<ManagerEvents> {
   private constructor()
 
   /**
-   * Takes `key`, waiting up to `timeout`. Callers of one process are served first come, first
-   * served, without further commands; between processes the first in line polls with backoff.
+   * Takes `key`, or all keys of an array at once, waiting up to `timeout`. Callers of one process are served first come,
+   * first served, without further commands; between processes the first in line polls as its `strategy` says.
    *
    * Cost: one round trip, one command if the key is free.
    *
@@ -109,29 +127,47 @@ export class LockManager extends EventEmitter<ManagerEvents> {
    *   (credentials, rights, database, TLS, a host name that doesn't exist) rejects at once; passing
    *   trouble (refused, reset, no answer, LOADING, READONLY …) is retried until `timeout`
    * @throws {LockWrongTypeError} ERR_LOCK_WRONG_TYPE: the key holds data of another kind
+   * @throws {LockDeadlockError} ERR_LOCK_DEADLOCK: called from within a `withLock` callback that holds the key
    * @throws {LockClosedError} ERR_LOCK_CLOSED: the manager is or was closed
    * @throws {LockBindingError} ERR_NATIVE_BINDING: the native addon could not be loaded
    * @throws the reason of `signal`, untouched
    */
-  acquire(key: string, options?: AcquireOptions): Promise<Lock>
+  acquire(key: Keys, options?: AcquireOptions): Promise<Lock>
 
   /**
-   * One attempt: the lock, or `null` if it is taken. Never waits for a holder. Rejects if Redis can't be used,
+   * One attempt: the lock, or `null` if it is taken (also by the caller itself). Never waits for a holder. Rejects if Redis can't be used,
    * as {@link acquire} does, at the latest after `commandTimeout`.
    */
-  tryAcquire(key: string, options?: TryAcquireOptions): Promise<Lock | null>
+  tryAcquire(key: Keys, options?: TryAcquireOptions): Promise<Lock | null>
 
   /** See {@link withLock}. */
-  withLock<T>(key: string, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>
-  withLock<T>(key: string, options: WithLockOptions, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>
+  withLock<T>(key: Keys, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>
+  withLock<T>(key: Keys, options: WithLockOptions, fn: (lock: Lock) => T | PromiseLike<T>): Promise<T>
 
   /** See {@link tryWithLock}. */
-  tryWithLock<T>(key: string, fn: (lock: Lock) => T | PromiseLike<T>): Promise<TryResult<T>>
+  tryWithLock<T>(key: Keys, fn: (lock: Lock) => T | PromiseLike<T>): Promise<TryResult<T>>
   tryWithLock<T>(
-    key: string,
+    key: Keys,
     options: TryWithLockOptions,
     fn: (lock: Lock) => T | PromiseLike<T>,
   ): Promise<TryResult<T>>
+
+  /**
+   * Turns a ticket of {@link Lock.detach} back into a lock, in this process or another one with the same server,
+   * database and `keyPrefix`; once: a second adoption rejects with {@link LockLostError}, reason `taken`, as does one
+   * after the ticket's `ttl`. The lock keeps its fencing token; from now on it lives for `ttl` and is renewed.
+   * One round trip, one command.
+   *
+   * @throws {LockLostError} the ticket was adopted before, or its time is over
+   * @throws {LockUnavailableError} no answer within `commandTimeout`; the ticket may be used up, or not
+   */
+  adopt(ticket: Ticket, options?: AdoptOptions): Promise<Lock>
+
+  /**
+   * Runs `fn` as if it weren't called from within a `withLock` callback: for work that outlives the callback, and
+   * that may ask for the same keys afterwards. Returns what `fn` returns.
+   */
+  detached<T>(fn: () => T): T
 
   /**
    * Resolves once the server answered; optional. Rejects with {@link LockUnavailableError}: at once for definite
@@ -158,24 +194,54 @@ export interface CloseOptions {
   drain?: number | undefined
 }
 
+/** Of durations in milliseconds; `undefined` where nothing was measured. Percentiles to two digits. */
+export interface Distribution {
+  count: number
+  p50: number | undefined
+  p90: number | undefined
+  p99: number | undefined
+  max: number | undefined
+}
+
 export interface Stats {
-  /** Locks granted: all, and those handed on inside the process without a command. */
+  /** Locks granted, by the way they came: at once (first attempt), handed on inside the process without a command, or after polling. */
   acquired: number
+  atOnce: number
   handedOn: number
-  /** Acquisitions that gave up: by `timeout`, and by other errors or aborts. `tryAcquire` → null counts as `busy`. */
+  polled: number
+  /** Acquisitions that gave up: by `timeout` or a strategy's end, and by other errors or aborts. A try that found the lock taken counts as `busy`. */
   timeouts: number
   busy: number
   failed: number
-  /** Locks given back, and locks lost while held. */
+  /** `timeouts` and `busy` as a share of all that came to an end by a grant or by them; `undefined` before the first. */
+  contentionFailureRate: number | undefined
+  /** Attempts of those who polled, first one included: the mean per acquisition; `undefined` before the first. */
+  attemptsPerAcquisition: number | undefined
+  /** Of the acquisitions that polled with a strategy of several phases: the share that won in the first one (spinning), and the share that left it. */
+  wonSpinning: number | undefined
+  leftSpinning: number | undefined
+  /** How often `adaptive` began to wait in which way. */
+  adaptive: { spin: number; backoff: number; hybrid: number }
+  /** Locks given back, locks lost while held, and those by reason. */
   released: number
   lost: number
-  /** At this moment. */
+  losses: Record<'expired' | 'taken' | 'unreachable' | 'stalled' | 'maxHold' | 'closed', number>
+  /** At this moment: locks held; callers waiting, and of these the first in line of their key, which ask the server, and those queued behind them. */
   held: number
   waiting: number
+  spinning: number
+  queued: number
+  /** How long acquisitions waited, and how long locks were held. */
+  waits: Distribution
+  holds: Distribution
+  /** Three times the p99 of `holds`, at least 100 ms: a ttl that outlives nearly every hold even without renewal. `undefined` before 20 holds. */
+  suggestedTtl: number | undefined
   /** Requests sent by the shared connection; locks renewed or extended over it (many travel in one request); and how often it was re-established. */
   commands: number
   renewals: number
   reconnects: number
+  /** CPU time of the native thread, which all managers of the process share, ms. */
+  nativeCpu: number
 }
 
 // ---------------------------------------------------------------------------
@@ -186,9 +252,9 @@ export interface Stats {
 export class Lock {
   private constructor()
 
-  /** The key as given by the caller, without `keyPrefix`. */
+  /** The key as given by the caller, without `keyPrefix`; the first of several. */
   readonly key: string
-  /** `[key]`. */
+  /** All keys, in the order given, without repetition. */
   readonly keys: readonly string[]
   /** Unique to this acquisition. Not a secret, but whoever has it can be told apart in logs. */
   readonly token: string
@@ -200,6 +266,11 @@ export class Lock {
   readonly fencingToken: number
   /** How long this acquisition waited, ms. */
   readonly waited: number
+  /**
+   * How many holds share the lock: nested ones of a `reentrant` lock at this moment; with `owner`, those of the owner
+   * in all processes when this one was granted. 1 otherwise, 0 once released or lost.
+   */
+  readonly holdCount: number
   /**
    * Aborts when the lock is lost before it was released (not when it is released); `reason` is the {@link LockLostError}.
    * Created on first read.
@@ -223,6 +294,16 @@ export class Lock {
   extend(ttl?: number): Promise<void>
 
   /**
+   * Lets go without releasing: the key stays taken for `ttl` (default: the ttl it was acquired with) from now, not
+   * renewed, for whoever turns the ticket back into a lock: {@link LockManager.adopt}. This lock is then no longer held.
+   * One round trip, one command.
+   *
+   * @throws {LockLostError} the lock is no longer ours
+   * @throws {LockUnavailableError} no answer within `commandTimeout`: this lock is still held
+   */
+  detach(ttl?: number): Promise<Ticket>
+
+  /**
    * Gives the lock back. `true`: it was ours until now; `false`: it was already gone. Idempotent; never
    * rejects because the lock was lost.
    * One round trip, one command; none if it is handed on inside the process.
@@ -239,6 +320,18 @@ export class Lock {
 // Options
 // ---------------------------------------------------------------------------
 
+/** A lock on its way to another owner: plain data that survives JSON. */
+export interface Ticket {
+  keys: string[]
+  /** What the keys hold until it is adopted. */
+  token: string
+  fencingToken: number
+  /** How long it is good for, ms from its making; and the ttl of the lock that it becomes, unless another is given. */
+  ttl: number
+  /** See {@link LockOptions.owner}. */
+  owner?: string
+}
+
 export interface LockOptions {
   /**
    * The lease, ms: an integer from 100 to 2 147 483 647. Default 10 000. Renewed every ttl/3 while held, so it needn't cover the work;
@@ -247,18 +340,94 @@ export interface LockOptions {
   ttl?: number | undefined
   /** Renew while held. Default true. With `false` the lock is lost, reason `expired`, when `ttl` is over. */
   autoExtend?: boolean | undefined
+  /** The lock is lost, reason `maxHold`, when it has been held for this long, ms, whatever is extended. At least 1. Default `Infinity`. */
+  maxHold?: number | undefined
+  /**
+   * How long the event loop that holds the lock may be silent, ms, before it isn't renewed any more and is lost, reason
+   * `stalled`, at its deadline. At least 100; `Infinity` is allowed. Default 30 000.
+   */
+  maxStall?: number | undefined
+  /**
+   * Released earlier than this after its acquisition, the key stays taken, by nobody, for the rest of this time, ms: nobody
+   * else runs the same job in the same period. An integer from 0 to 2 147 483 647. Default 0. Not with `owner`.
+   */
+  minHold?: number | undefined
+  /**
+   * Asked for from within a running `withLock` callback that holds the keys: share that lock instead of rejecting with {@link LockDeadlockError}.
+   * Each hold is released by itself; the last one gives the lock back. No round trip. Told by AsyncLocalStorage, so all that
+   * the callback has begun is inside, also siblings of a `Promise.all`: they don't exclude each other. Default false.
+   */
+  reentrant?: boolean | undefined
+  /**
+   * Who holds: all calls with this name share the lock, in all processes and threads, and exclude everybody else. The
+   * holds are counted in Redis, each by its own token, so that a command sent twice counts once; the lock is free when the
+   * last is released or over. A well-formed string of 1 to 200 characters.
+   */
+  owner?: string | undefined
 }
+
+/**
+ * Polling, in words of the field: attempts at growing intervals, until the lock is free, `timeout` is over, or the
+ * strategy ends. One caller polls for all of its process that want the key.
+ */
+export interface PollStrategy {
+  type: 'poll'
+  /** The first pause, ms. 0 is allowed: the next attempt is sent as soon as the last is answered. Default 50. */
+  interval?: number | undefined
+  /** By how much each pause is longer than the one before: 1 to 10. Default 1. */
+  factor?: number | undefined
+  /** The longest pause, ms: at least `interval`. Default 1 000, or `interval` if that is more. */
+  cap?: number | undefined
+  /**
+   * Randomness, so that processes don't ask in step. A number from 0 to 1: up to this share is added, capped after. `[low, high]`: multiplied
+   * by something between. `'full'`: between 0 and the pause; `'equal'`: between half of it and all of it; `'decorrelated'`: between `interval` and
+   * three times the pause before, capped (Brooker, Exponential Backoff And Jitter, 2015). Default 0.
+   */
+  jitter?: number | readonly [low: number, high: number] | 'full' | 'equal' | 'decorrelated' | undefined
+  /** Go on to `then` after this long, ms. Default `Infinity`. */
+  maxDuration?: number | undefined
+  /** Go on to `then` after this many attempts, the first of all included. An integer from 1. Default `Infinity`. */
+  maxAttempts?: number | undefined
+  /**
+   * What follows. `'fail'` (default): the caller gives up with {@link LockTimeoutError}. Callers behind others of their process
+   * give up when as much time is over as these attempts would take.
+   */
+  then?: Exclude<Strategy, 'adaptive'> | 'fail' | undefined
+}
+
+/**
+ * How processes wait for each other:
+ * - `adaptive` (default): per key, from the hold times of the last turns: p99 below 50 ms `spin`, above 200 ms `backoff`, between or unknown `hybrid`
+ * - `fixed`: every 100 ms
+ * - `spin`: every 5 ms for 1 200 ms, then `backoff`
+ * - `backoff`: 50 ms × 2 up to 1 000 ms, jitter 0.3
+ * - `hybrid`: every 5 ms for 200 ms, then `backoff`
+ * - `spin-subscribe`: 1 ms × 2 up to 100 ms × [0.75, 1] for 100 attempts or 1 000 ms, then `backoff`
+ *
+ * A pause never outlasts the holder's lease.
+ */
+export type Strategy = 'adaptive' | 'fixed' | 'spin' | 'backoff' | 'hybrid' | 'spin-subscribe' | PollStrategy
 
 export interface AcquireOptions extends LockOptions {
   /** How long to wait, ms. 0: one attempt. `Infinity` is allowed. Default 10 000. */
   timeout?: number | undefined
   /** Cancels the *waiting* only; the call rejects with `signal.reason`. */
   signal?: AbortSignal | undefined
+  /** How to wait for other processes. Default `adaptive`. */
+  strategy?: Strategy | undefined
 }
 
 export interface TryAcquireOptions extends LockOptions {
   /** Cancels the attempt; the call rejects with `signal.reason`. */
   signal?: AbortSignal | undefined
+}
+
+export interface AdoptOptions {
+  /** See {@link LockOptions}. Default: that of the ticket. */
+  ttl?: number | undefined
+  autoExtend?: boolean | undefined
+  maxHold?: number | undefined
+  maxStall?: number | undefined
 }
 
 export interface WithLockOptions extends AcquireOptions {
@@ -272,7 +441,7 @@ export interface TryWithLockOptions extends TryAcquireOptions {
 
 export type TryResult<T> = { acquired: true; result: T } | { acquired: false; result?: undefined }
 
-export interface ManagerOptions extends LockOptions {
+export interface ManagerOptions extends Omit<LockOptions, 'owner'> {
   /**
    * Where: `redis://[[user]:password@]host[:port][/db]`, `rediss://` (TLS), `valkey://`, `valkeys://`, `unix:///path/to.sock[?db=1]`,
    * or `memory:` / `memory:name`, an embedded store that excludes nobody outside this process.
@@ -295,8 +464,15 @@ export interface ManagerOptions extends LockOptions {
   timeout?: number | undefined
   /** Default of {@link WithLockOptions.ifLost}. */
   ifLost?: 'reject' | 'ignore' | undefined
-  /** How processes wait for each other. Only `'backoff'` in this version: 50 ms × 2 up to 1 000 ms, jitter 0.3, by the first in line of each process. */
-  strategy?: 'backoff' | undefined
+  /** Default of {@link AcquireOptions.strategy}. */
+  strategy?: Strategy | undefined
+  /**
+   * Whether `withLock` callbacks are followed by AsyncLocalStorage, to tell a call that would wait for itself, and for `reentrant`.
+   * Default true. Before Node.js 24 the first use of AsyncLocalStorage in a process makes every `await` in it dearer; with `false` it isn't touched.
+   */
+  detectDeadlock?: boolean | undefined
+  /** Keep the stack of each acquisition, for the warning about a lock whose handle was garbage-collected while held. Default false. */
+  captureStacks?: boolean | undefined
 }
 
 export interface TlsOptions {
@@ -329,7 +505,7 @@ export type LockErrorCode =
 /** Base of all errors of this package except those for bad arguments, which are TypeError and RangeError with `ERR_INVALID_ARG_TYPE`, `ERR_INVALID_ARG_VALUE` and `ERR_OUT_OF_RANGE`. */
 export class LockError extends Error {
   readonly code: LockErrorCode
-  /** The key concerned, if any. */
+  /** The key concerned, if any; the first of several. */
   readonly key?: string
 }
 
@@ -353,9 +529,10 @@ export class LockLostError extends LockError {
   readonly key: string
   /**
    * `expired`: its deadline passed without renewal; `taken`: the key was deleted or belongs to somebody else;
-   * `unreachable`: renewal failed until the deadline; `closed`: the manager was closed; `released`: it was given back before (`assertHeld`, `extend`).
+   * `unreachable`: renewal failed until the deadline; `stalled`: the event loop was silent for longer than `maxStall`; `maxHold`: it was held
+   * for that long; `closed`: the manager was closed; `released`: it was given back or detached before (`assertHeld`, `extend`).
    */
-  readonly reason: 'expired' | 'taken' | 'unreachable' | 'closed' | 'released'
+  readonly reason: 'expired' | 'taken' | 'unreachable' | 'stalled' | 'maxHold' | 'closed' | 'released'
   /** What the callback of `withLock` returned, if it succeeded although the lock was lost. */
   result?: unknown
 }
@@ -371,7 +548,7 @@ export class LockClosedError extends LockError {
   readonly code: 'ERR_LOCK_CLOSED'
 }
 
-/** `ERR_LOCK_DEADLOCK`: waiting would be waiting for oneself. Reserved for a later version. */
+/** `ERR_LOCK_DEADLOCK`: waiting would be waiting for oneself: the call comes from within a `withLock` callback that holds the key. */
 export class LockDeadlockError extends LockError {
   readonly code: 'ERR_LOCK_DEADLOCK'
   readonly key: string

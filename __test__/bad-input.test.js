@@ -61,7 +61,15 @@ describe('key', () => {
     ['a symbol', Symbol('s'), { code: 'ERR_INVALID_ARG_TYPE' }],
     ['a Buffer', Buffer.from('key'), { code: 'ERR_INVALID_ARG_TYPE' }],
     ['a String object', Object('key'), { code: 'ERR_INVALID_ARG_TYPE' }],
-    ['several', ['a', 'b'], { code: 'ERR_INVALID_ARG_TYPE', mentions: [/array|several|one key/i] }],
+    ['no key in an array', [], { code: 'ERR_OUT_OF_RANGE', mentions: [/key/, /1 to 100/] }],
+    [
+      'too many keys',
+      Array.from({ length: 101 }, (_, i) => `${i}`),
+      { code: 'ERR_OUT_OF_RANGE', mentions: [/100/] },
+    ],
+    ['a number among keys', ['a', 5], { code: 'ERR_INVALID_ARG_TYPE', mentions: [/key/, /5/, /string/] }],
+    ['an empty one among keys', ['a', ''], { code: 'ERR_OUT_OF_RANGE', mentions: [/key/, /empty/] }],
+    ['an array in an array', [['a']], { code: 'ERR_INVALID_ARG_TYPE' }],
     ['longer than 64 KiB as UTF-8', long, { mentions: [/key/, /65[ _,]?536|64 KiB/] }],
     ['with a lone surrogate', 'a\ud800b', { mentions: [/key/, /surrogate|well-formed|Unicode/i] }],
   ]
@@ -174,12 +182,8 @@ describe('other options of a call', () => {
   const later = {
     strategy: 'handoff',
     turn: 3,
-    maxHold: 1_000,
-    maxStall: 1_000,
-    reentrant: true,
-    owner: 'me',
-    minHold: 5,
-    detectDeadlock: true,
+    fair: true,
+    replicas: 1,
   }
   test.each(Object.entries(later))('%s is refused by name', async (name, value) => {
     expectRefusal(await rejectionOf(() => locks.acquire('k', { [name]: value })), {
@@ -189,6 +193,76 @@ describe('other options of a call', () => {
       thrownBy(() => createLocks({ url: 'memory:', [name]: value })),
       { mentions: [new RegExp(name)] },
     )
+  })
+
+  const bad = {
+    maxHold: [0, -1, NaN, '5s', null],
+    maxStall: [0, 99, NaN, '5s', null],
+    minHold: [-1, 0.5, NaN, Infinity, '5s', null],
+    reentrant: [1, 'yes', null],
+    owner: ['', 'x'.repeat(201), 42, null, 'a\ud800b'],
+    strategy: [
+      'sleep',
+      null,
+      5,
+      [],
+      {},
+      { type: 'sleep' },
+      { type: 'poll', interval: -1 },
+      { type: 'poll', interval: '5' },
+      { type: 'poll', interval: 100, cap: 50 },
+      { type: 'poll', factor: 0.5 },
+      { type: 'poll', factor: NaN },
+      { type: 'poll', jitter: 2 },
+      { type: 'poll', jitter: 'some' },
+      { type: 'poll', jitter: [1] },
+      { type: 'poll', jitter: [1, 0.5] },
+      { type: 'poll', maxAttempts: 0 },
+      { type: 'poll', maxAttempts: 1.5 },
+      { type: 'poll', maxDuration: -5 },
+      { type: 'poll', then: 'adaptive' },
+      { type: 'poll', then: 'never' },
+      { type: 'poll', delay: 5 },
+    ],
+  }
+  const cases = Object.entries(bad).flatMap(([name, values]) => values.map((value) => [name, value]))
+  test.each(cases)('%s: %p is refused', async (name, value) => {
+    const refusal = { mentions: [new RegExp(name)] }
+    expectRefusal(await rejectionOf(() => locks.acquire('k', { [name]: value })), refusal)
+    if (name !== 'owner')
+      expectRefusal(
+        thrownBy(() => createLocks({ url: 'memory:', [name]: value })),
+        refusal,
+      )
+  })
+
+  test('a strategy that contains itself is refused', async () => {
+    const strategy = { type: 'poll' }
+    strategy.then = strategy
+    expectRefusal(await rejectionOf(() => locks.acquire('k', { strategy })), { mentions: [/phases/] })
+  })
+
+  test('an owner belongs to a call, and goes with no minHold', async () => {
+    expectRefusal(
+      thrownBy(() => createLocks({ url: 'memory:', owner: 'me' })),
+      { mentions: [/owner/] },
+    )
+    const both = { owner: 'me', minHold: 5 }
+    expectRefusal(await rejectionOf(() => locks.acquire('k', both)), { mentions: [/minHold/, /owner/] })
+  })
+
+  test.each([
+    undefined,
+    null,
+    'ticket',
+    {},
+    { keys: [] },
+    { keys: ['a'], token: 'x', fencingToken: 1, ttl: 1_000 },
+    { keys: ['a'], token: `hf1.p.${'0'.repeat(32)}.1.3100`, fencingToken: -1, ttl: 1_000 },
+    { keys: ['a'], token: `hf1.p.${'0'.repeat(32)}.1.3100`, fencingToken: 1, ttl: 5 },
+    { keys: ['a'], token: `hf1.p.${'0'.repeat(32)}.1.3100`, fencingToken: 1, ttl: 1_000, owner: '' },
+  ])('%p is no ticket', async (ticket) => {
+    expectRefusal(await rejectionOf(() => locks.adopt(ticket)), {})
   })
 
   test('getters and toString of an option are no way in', async () => {
@@ -264,7 +338,7 @@ describe('createLocks', () => {
     [{ commandTimeout: '1' }, { code: 'ERR_INVALID_ARG_TYPE', mentions: [/commandTimeout/] }],
     [{ ifLost: 'maybe' }, { mentions: [/ifLost/, /maybe/, /reject/, /ignore/] }],
     [{ timeout: -1 }, { code: 'ERR_OUT_OF_RANGE', mentions: [/timeout/] }],
-    [{ strategy: 'spin' }, { mentions: [/strategy/, /spin/, /backoff/] }],
+    [{ strategy: 'sleep' }, { mentions: [/strategy/, /sleep/, /backoff/] }],
     [
       { url: 'rediss://localhost', tls: true },
       { code: 'ERR_INVALID_ARG_TYPE', mentions: [/tls/] },

@@ -356,7 +356,10 @@ eachStore((store) => {
         released: 1,
         lost: 1,
       })
-      for (const count of Object.values(locks.stats())) expect(Number.isSafeInteger(count)).toBe(true)
+      const { acquired, atOnce, handedOn, polled, losses, commands, renewals } = locks.stats()
+      expect(atOnce + handedOn + polled).toBe(acquired)
+      expect(losses).toMatchObject({ expired: 1, taken: 0, stalled: 0, maxHold: 0 })
+      for (const count of [commands, renewals]) expect(Number.isSafeInteger(count)).toBe(true)
     })
 
     test('count for themselves, although they share a connection', async () => {

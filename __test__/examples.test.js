@@ -265,7 +265,7 @@ if (typeof lockErrors === 'function') {
   const answers = []
   const response = { status: (code) => (answers.push(code), response), set: () => response, json() {} }
   const key = 'snippet'
-  const first = withLock(key, () => withLock(key, { timeout: 0 }, () => {}))
+  const first = withLock(key, () => require('holdfast').locks.detached(() => withLock(key, { timeout: 0 }, () => {})))
   first.catch((error) => lockErrors(error, {}, response, console.error)).then(() => console.log(...answers))
 }
 `

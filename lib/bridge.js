@@ -9,8 +9,8 @@ const { libc, triple } = require('./platform')
 // as records of five numbers, and given to the target in the record's slot.
 
 /**
- * What a slot leads to. `settle` gets the record's code and its three values.
- * @typedef {{ settle(code: number, a: number, b: number, c: number): void }} Target
+ * What a slot leads to. `settle` gets the record's code and its three values; `watch` is called from time to time while it is under way.
+ * @typedef {{ settle(code: number, a: number, b: number, c: number): void, watch?(): void }} Target
  */
 
 /** What a record says; the numbers are those of addon/src/records.rs. */
@@ -24,11 +24,15 @@ const CODE = {
   RELEASED: 7,
   EXTENDED: 8,
   LOST: 9,
+  DETACHED: 10,
+  RENEWED: 11,
+  STALLED: 12,
   STORE_UNAVAILABLE: 20,
   STORE_AVAILABLE: 21,
+  ADAPTED: 22,
 }
 
-const BRIDGE_VERSION = 1
+const BRIDGE_VERSION = 2
 const WIDTH = 5
 /** How many hand-overs within the process go on without a turn of the event loop: timers and I/O must not starve. */
 const STREAK = 64
@@ -67,6 +71,39 @@ function begin() {
 
 function end() {
   if (--pending === 0) alive.unref()
+}
+
+/** How many locks are held. */
+let held = 0
+
+function hold() {
+  held++
+}
+
+function letGo() {
+  held--
+}
+
+/** Whether anything is held or awaited. */
+function inUse() {
+  return pending + held > 0
+}
+
+/** Tells the native side that this event loop is alive. */
+function beat() {
+  addon?.beat(half)
+}
+
+let observing = false
+
+/**
+ * Whether the native side is to tell of each renewal.
+ * @param {boolean} wanted
+ */
+function observeRenewals(wanted) {
+  if (wanted === observing) return
+  observing = wanted
+  addon.observeRenewals(half, wanted)
 }
 
 /** @param {Target} target */
@@ -165,7 +202,8 @@ function flushAll() {
  * The details of the record that is being settled.
  * @param {number} slot
  * @param {number} code
- * @returns {{ code?: string, message?: string, definite?: boolean, holder?: string }}
+ * @returns {{ code?: string, message?: string, definite?: boolean, holder?: string, token?: string, holds?: number,
+ *   key?: string, choice?: string, p99?: number }}
  */
 function detail(slot, code) {
   return addon.detail(half, slot, code) ?? {}
@@ -174,12 +212,13 @@ function detail(slot, code) {
 /**
  * Opens a manager of the addon; loads it if need be.
  * @param {object} options
+ * @param {object} terms defaults of its calls
  * @param {Target} target of the events of its connection
  */
-function open(options, target) {
+function open(options, terms, target) {
   addon ??= load()
   const slot = takeSlot(target)
-  return { addon, number: /** @type {number} */ (addon.openManager(half, options, slot)), slot }
+  return { addon, number: /** @type {number} */ (addon.openManager(half, options, terms, slot)), slot }
 }
 
 function load() {
@@ -266,4 +305,9 @@ module.exports = {
   begin,
   end,
   nextTick,
+  beat,
+  hold,
+  letGo,
+  inUse,
+  observeRenewals,
 }

@@ -1,7 +1,21 @@
 'use strict'
 
-const { CODE, begin, detail, end, fetchSoon, flushSoon, freeSlot, takeSlot } = require('./bridge')
 const {
+  CODE,
+  begin,
+  detail,
+  end,
+  fetchSoon,
+  flushSoon,
+  freeSlot,
+  hold,
+  letGo,
+  observeRenewals,
+} = require('./bridge')
+const { channels, debug } = require('./channels')
+const { watchHandle } = require('./collected')
+const {
+  LOSSES,
   LockClosedError,
   LockLostError,
   LockTimeoutError,
@@ -9,12 +23,9 @@ const {
   LockWrongTypeError,
 } = require('./errors')
 const { Lock } = require('./lock')
+const { promise } = require('./promise')
 
 // One acquisition, from the call until the lock is given back or lost: the state behind a Lock.
-
-const ONCE = 1
-const RENEWED = 2
-const FOREVER = -1
 
 const WAITING = 0
 const HELD = 1
@@ -24,37 +35,22 @@ const LOST = 4
 
 /** @type {('spinning' | 'queued' | 'connecting')[]} */
 const PHASES = ['spinning', 'queued', 'connecting']
-/** @type {('expired' | 'taken' | 'unreachable' | 'closed')[]} */
-const REASONS = ['expired', 'taken', 'unreachable', 'closed']
 
 /** @typedef {import('./manager').LockManager} LockManager */
 /** @typedef {import('./options').CallOptions} CallOptions */
 
-/** @type {(value: any) => void} */
-let resolvePromise
-/** @type {(reason: any) => void} */
-let rejectPromise
-/**
- * The executor of every promise: one closure for all of them.
- * @param {(value: any) => void} resolve
- * @param {(reason: any) => void} reject
- */
-const capture = (resolve, reject) => {
-  resolvePromise = resolve
-  rejectPromise = reject
-}
-
 class Claim {
   /**
-   * @param {import('./manager').Inner} manager
-   * @param {string} key
+   * @param {import('./inner').Inner} manager
+   * @param {string | readonly string[]} wanted
    * @param {CallOptions} options
    * @param {boolean} once try: a lock that is taken is no error
    */
-  constructor(manager, key, options, once) {
+  constructor(manager, wanted, options, once) {
     this.manager = manager
-    this.key = key
+    this.wanted = wanted
     this.ttl = options.ttl
+    this.owner = options.owner
     this.once = once
     this.state = WAITING
     this.id = 0
@@ -62,8 +58,14 @@ class Claim {
     this.fence = 0
     this.waited = 0
     this.turn = 0
-    this.resolve = resolvePromise
-    this.reject = rejectPromise
+    /** How many handles share it. */
+    this.count = 1
+    /** How many holds its owner had when it was granted. */
+    this.holds = 1
+    /** @type {string | undefined} what the keys hold, if that isn't told by the turn */
+    this.value = undefined
+    this.resolve = promise.resolve
+    this.reject = promise.reject
     /** @type {(() => void) | undefined} */
     this.forgetSignal = undefined
     /** @type {LockLostError | undefined} */
@@ -74,6 +76,26 @@ class Claim {
     this.releasing = undefined
     /** @type {any} the caller's reason to stop waiting, if it came while the grant was on its way */
     this.unwanted = undefined
+    /** @type {Lock | undefined} the handle, until the garbage collector watches it */
+    this.handle = undefined
+    /** @type {string | undefined} where it was acquired */
+    this.stack = undefined
+    /** When it was granted, if somebody wants to know how long it was held. */
+    this.since = 0
+  }
+
+  get key() {
+    return typeof this.wanted === 'string' ? this.wanted : this.wanted[0]
+  }
+
+  /** @returns {readonly string[]} */
+  get keys() {
+    return typeof this.wanted === 'string' ? [this.wanted] : this.wanted
+  }
+
+  /** Unique to this acquisition. */
+  get token() {
+    return `${this.value ?? `${this.manager.identity}.${this.turn}`}.${this.fence}`
   }
 
   /**
@@ -85,7 +107,9 @@ class Claim {
   settle(code, a, b, c) {
     if (code === CODE.GRANTED) return this.granted(a, b, c)
     if (code === CODE.RELEASED) return this.released(a === 1)
-    if (code === CODE.LOST) return this.lost(REASONS[a])
+    if (code === CODE.LOST && this.state !== WAITING) return this.lost(LOSSES[a])
+    if (code === CODE.RENEWED) return this.renewed()
+    if (code === CODE.STALLED) return this.manager.announce('stalled', { keys: this.keys, silent: a })
     if (this.state === RELEASING) return this.releaseFailed(detail(this.slot, code))
     const slot = this.slot
     this.stopWaiting(RELEASED)
@@ -110,12 +134,26 @@ class Claim {
     this.fence = fence
     this.waited = waited
     this.turn = turn
+    if (typeof this.wanted !== 'string' || this.owner !== undefined) {
+      const { token, holds } = detail(this.slot, CODE.GRANTED)
+      this.value = token
+      this.holds = holds ?? 1
+    }
     this.stopWaiting(HELD)
     this.manager.held++
-    if (this.unwanted === undefined) return this.resolve(new Lock(this))
-    // The caller gave up, or the manager was closed, while this was on its way.
-    this.reject(this.unwanted)
-    this.release().catch(() => {})
+    hold()
+    if (this.unwanted !== undefined) {
+      // The caller gave up, or the manager was closed, while this was on its way.
+      this.reject(this.unwanted)
+      this.release().catch(() => {})
+      return
+    }
+    const lock = new Lock(this)
+    this.handle = lock
+    if (channels.hold.hasSubscribers) this.since = performance.now()
+    observeRenewals(channels.renew.hasSubscribers)
+    if (channels.acquire.hasSubscribers) this.publish('granted', { waited, fencingToken: fence })
+    this.resolve(lock)
   }
 
   /**
@@ -125,21 +163,46 @@ class Claim {
    * @param {number} c
    */
   refused(code, a, b, c) {
-    const { key, manager } = this
+    const error = this.refusal(code, a, b, c)
+    if (channels.acquire.hasSubscribers) {
+      this.publish(error instanceof LockTimeoutError ? (this.once ? 'busy' : 'timeout') : 'failed', { error })
+    }
+    if (this.once && error instanceof LockTimeoutError) return this.resolve(null)
+    debug('%s', error.message)
+    this.reject(error)
+  }
+
+  /**
+   * @param {number} code
+   * @param {number} a
+   * @param {number} b
+   * @param {number} c
+   */
+  refusal(code, a, b, c) {
+    const { wanted, manager } = this
     switch (code) {
       case CODE.BUSY:
       case CODE.TIMED_OUT: {
         const { holder } = detail(this.slot, code)
-        if (this.once) return this.resolve(null)
-        return this.reject(new LockTimeoutError(key, { waited: a, attempts: b, phase: PHASES[c], holder }))
+        return new LockTimeoutError(wanted, { waited: a, attempts: b, phase: PHASES[c], holder })
       }
       case CODE.WRONG_TYPE:
-        return this.reject(new LockWrongTypeError(key, detail(this.slot, code)))
+        return new LockWrongTypeError(wanted, detail(this.slot, code))
       case CODE.CLOSED:
-        return this.reject(new LockClosedError(key))
+        return new LockClosedError(wanted)
+      case CODE.LOST:
+        return new LockLostError(wanted, LOSSES[a])
       default:
-        return this.reject(new LockUnavailableError(manager.place, detail(this.slot, code), { key }))
+        return new LockUnavailableError(manager.place, detail(this.slot, code), { wanted })
     }
+  }
+
+  /**
+   * @param {string} outcome
+   * @param {object} more
+   */
+  publish(outcome, more) {
+    channels.acquire.publish({ keys: this.keys, outcome, ...more })
   }
 
   /**
@@ -157,6 +220,7 @@ class Claim {
     const slot = this.slot
     this.stopWaiting(RELEASED)
     freeSlot(slot)
+    if (channels.acquire.hasSubscribers) this.publish('failed', { error: reason })
     this.reject(reason)
   }
 
@@ -173,6 +237,11 @@ class Claim {
     }
   }
 
+  /** Neither given back nor lost, as far as this side has heard. */
+  get isHeld() {
+    return this.state === HELD
+  }
+
   get held() {
     return this.state === HELD && this.manager.addon.remaining(this.manager.number, this.id) > 0
   }
@@ -181,12 +250,32 @@ class Claim {
     return this.state === HELD ? this.manager.addon.remaining(this.manager.number, this.id) : 0
   }
 
+  get holdCount() {
+    if (!this.held) return 0
+    return this.owner === undefined ? this.count : this.holds + this.count - 1
+  }
+
   /** @returns {LockLostError | undefined} why it isn't held */
   whyNotHeld() {
     if (this.loss) return this.loss
-    if (this.state !== HELD) return new LockLostError(this.key, 'released')
+    if (this.state !== HELD) return new LockLostError(this.wanted, 'released')
     // Its deadline has passed, in this very turn of the loop; the record is on its way.
-    return this.held ? undefined : new LockLostError(this.key, 'expired')
+    return this.held ? undefined : new LockLostError(this.wanted, 'expired')
+  }
+
+  /** One more handle of a lock that is held. */
+  share() {
+    this.count++
+    return new Lock(this)
+  }
+
+  /**
+   * One of the handles is given back; the last one gives the lock back.
+   * @returns {Promise<boolean>}
+   */
+  releaseOne() {
+    if (--this.count > 0) return Promise.resolve(this.held)
+    return this.release()
   }
 
   /** @returns {Promise<boolean>} */
@@ -201,9 +290,9 @@ class Claim {
     }
     this.state = RELEASING
     begin()
-    this.releasing = new Promise(capture)
-    this.resolve = resolvePromise
-    this.reject = rejectPromise
+    this.releasing = new Promise(promise.capture)
+    this.resolve = promise.resolve
+    this.reject = promise.reject
     if (said & 2) fetchSoon()
     flushSoon(this.manager.number)
     return this.releasing
@@ -212,134 +301,83 @@ class Claim {
   /** @param {boolean} mine */
   released(mine) {
     const { resolve } = this
-    this.ended(RELEASED)
+    this.ended(RELEASED, mine ? 'released' : 'gone')
     end()
     resolve(mine)
   }
 
   /** @param {{ code?: string, message?: string }} trouble */
   releaseFailed(trouble) {
-    const { reject, key, manager } = this
-    this.ended(RELEASED)
+    const { reject, wanted, manager } = this
+    this.ended(RELEASED, 'released')
     end()
-    const error = new LockUnavailableError(manager.place, trouble, { key, doing: 'no confirmed release of' })
+    const error = new LockUnavailableError(manager.place, trouble, {
+      wanted,
+      doing: 'no confirmed release of',
+    })
     manager.announce('releaseFailed', error)
     reject(error)
   }
 
-  /** @param {'expired' | 'taken' | 'unreachable' | 'closed'} reason */
+  /** @param {import('./errors').Loss} reason */
   lost(reason) {
-    this.ended(LOST)
+    this.ended(LOST, reason)
     if (this.loss) return
-    this.loss = new LockLostError(this.key, reason)
-    this.manager.announce('lost', this.loss)
+    this.loss = new LockLostError(this.wanted, reason)
+    this.announceLoss(this.loss)
     this.controller?.abort(this.loss)
   }
 
-  /** @param {number} state */
-  ended(state) {
+  /** @param {LockLostError} loss */
+  announceLoss(loss) {
+    if (channels.lost.hasSubscribers) {
+      channels.lost.publish({ keys: this.keys, fencingToken: this.fence, error: loss })
+    }
+    this.manager.announce('lost', loss)
+  }
+
+  renewed() {
+    if (channels.renew.hasSubscribers) channels.renew.publish({ keys: this.keys, fencingToken: this.fence })
+  }
+
+  /**
+   * @param {number} state
+   * @param {string} outcome
+   */
+  ended(state, outcome) {
     this.state = state
+    this.handle = undefined
     freeSlot(this.slot)
+    letGo()
     this.manager.held--
     this.manager.onIdle?.()
+    if (channels.hold.hasSubscribers && this.since > 0) {
+      const held = performance.now() - this.since
+      channels.hold.publish({ keys: this.keys, fencingToken: this.fence, outcome, held })
+    }
+  }
+
+  /** The lock went over to its ticket. */
+  detached() {
+    this.ended(RELEASED, 'detached')
   }
 
   /** The manager is closed: the holder is told before the lock goes. */
   close() {
     if (this.state !== HELD) return this.releasing
-    this.loss = new LockLostError(this.key, 'closed')
-    this.manager.announce('lost', this.loss)
+    this.loss = new LockLostError(this.wanted, 'closed')
+    this.announceLoss(this.loss)
     const released = this.release()
     this.controller?.abort(this.loss)
     return released
   }
 
-  /**
-   * @param {number} ttl
-   * @returns {Promise<void>}
-   */
-  extend(ttl) {
-    const why = this.whyNotHeld()
-    if (why) return Promise.reject(why)
-    return Extension.begin(this, ttl)
+  /** From time to time, while it is under way: a handle that has lived for a while is worth watching. */
+  watch() {
+    if (this.handle === undefined) return
+    watchHandle(this.handle, this)
+    this.handle = undefined
   }
 }
 
-/** One call of extend. */
-class Extension {
-  /** @param {Claim} claim */
-  constructor(claim) {
-    this.claim = claim
-    this.slot = 0
-    this.resolve = resolvePromise
-    this.reject = rejectPromise
-  }
-
-  /**
-   * @param {Claim} claim
-   * @param {number} ttl
-   */
-  static begin(claim, ttl) {
-    const promise = new Promise(capture)
-    const extension = new Extension(claim)
-    extension.slot = takeSlot(extension)
-    begin()
-    if (claim.manager.addon.extend(claim.manager.number, claim.id, extension.slot, ttl)) {
-      flushSoon(claim.manager.number)
-    } else {
-      extension.done()
-      extension.reject(claim.whyNotHeld() ?? new LockLostError(claim.key, 'expired'))
-    }
-    return promise
-  }
-
-  /**
-   * @param {number} code
-   * @param {number} a
-   */
-  settle(code, a) {
-    const { claim, slot } = this
-    const trouble = code === CODE.UNAVAILABLE ? detail(slot, code) : {}
-    this.done()
-    if (code === CODE.EXTENDED) return this.resolve(undefined)
-    if (code === CODE.LOST) return this.reject(claim.loss ?? new LockLostError(claim.key, REASONS[a]))
-    const doing = 'no confirmed extension of the lock on'
-    this.reject(new LockUnavailableError(claim.manager.place, trouble, { key: claim.key, doing }))
-  }
-
-  done() {
-    freeSlot(this.slot)
-    end()
-  }
-}
-
-/**
- * Begins an acquisition.
- * @param {import('./manager').Inner} manager
- * @param {string} key
- * @param {CallOptions} options
- * @param {boolean} once
- */
-function claim(manager, key, options, once) {
-  const { signal, timeout, ttl } = options
-  if (signal?.aborted) return Promise.reject(signal.reason)
-  const promise = new Promise(capture)
-  const made = new Claim(manager, key, options, once)
-  if (signal) made.listen(signal)
-  const slot = takeSlot(made)
-  made.slot = slot
-  const flags = (once || timeout === 0 ? ONCE : 0) | (options.autoExtend ? RENEWED : 0)
-  made.id = manager.addon.acquire(
-    manager.number,
-    slot,
-    key,
-    ttl,
-    timeout === Infinity ? FOREVER : timeout,
-    flags,
-  )
-  begin()
-  flushSoon(manager.number)
-  return promise
-}
-
-module.exports = { Claim, claim }
+module.exports = { Claim }

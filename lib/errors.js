@@ -4,34 +4,39 @@
 // code that catches them.
 
 /** @typedef {import('../index').LockErrorCode} LockErrorCode */
+/** @typedef {string | readonly string[]} Keys */
+/** @typedef {'expired' | 'taken' | 'unreachable' | 'stalled' | 'maxHold' | 'closed'} Loss */
+
+/** Why a lock can be lost, in the order in which the addon counts them. @type {Loss[]} */
+const LOSSES = ['expired', 'taken', 'unreachable', 'stalled', 'maxHold', 'closed']
 
 /** Base of all. */
 class LockError extends Error {
   /**
    * @param {LockErrorCode} code
    * @param {string} message
-   * @param {{ key?: string, cause?: unknown }} [details]
+   * @param {{ wanted?: Keys, cause?: unknown }} [details]
    */
-  constructor(code, message, { key, cause } = {}) {
+  constructor(code, message, { wanted, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause })
     this.code = code
-    if (key !== undefined) this.key = key
+    if (wanted !== undefined) this.key = typeof wanted === 'string' ? wanted : wanted[0]
   }
 }
 
 class LockTimeoutError extends LockError {
   /**
-   * @param {string} key
+   * @param {Keys} wanted
    * @param {{ waited: number, attempts: number, phase: 'spinning' | 'queued' | 'connecting', holder?: string }} how
    */
-  constructor(key, { waited, attempts, phase, holder }) {
+  constructor(wanted, { waited, attempts, phase, holder }) {
     const why = {
       spinning: `it is held by another process${holder ? ` (${holder})` : ''}`,
       queued: 'other callers of this process have it or come first',
       connecting: 'the connection was still being made',
     }
-    super('ERR_LOCK_TIMEOUT', `no lock on ${quote(key)} within ${Math.round(waited)} ms: ${why[phase]}`, {
-      key,
+    super('ERR_LOCK_TIMEOUT', `no lock on ${quote(wanted)} within ${Math.round(waited)} ms: ${why[phase]}`, {
+      wanted,
     })
     this.waited = waited
     this.attempts = attempts
@@ -42,18 +47,20 @@ class LockTimeoutError extends LockError {
 
 class LockLostError extends LockError {
   /**
-   * @param {string} key
-   * @param {'expired' | 'taken' | 'unreachable' | 'closed' | 'released'} reason
+   * @param {Keys} wanted
+   * @param {Loss | 'released'} reason
    */
-  constructor(key, reason) {
+  constructor(wanted, reason) {
     const why = {
       expired: 'its time was over before it was renewed',
       taken: 'its key was deleted or taken by somebody else',
       unreachable: 'it could not be renewed until its time was over',
+      stalled: 'its event loop was silent for longer than `maxStall`, and it was not renewed',
+      maxHold: 'it was held for as long as `maxHold` allows',
       closed: 'the manager was closed',
       released: 'it was released before',
     }
-    super('ERR_LOCK_LOST', `the lock on ${quote(key)} is no longer held: ${why[reason]}`, { key })
+    super('ERR_LOCK_LOST', `the lock on ${quote(wanted)} is no longer held: ${why[reason]}`, { wanted })
     this.reason = reason
   }
 }
@@ -62,37 +69,43 @@ class LockUnavailableError extends LockError {
   /**
    * @param {string} place
    * @param {{ code?: string, message?: string }} trouble
-   * @param {{ key?: string, doing?: string }} [about]
+   * @param {{ wanted?: Keys, doing?: string }} [about]
    */
-  constructor(place, { code = 'EUNKNOWN', message = 'unknown trouble' }, { key, doing } = {}) {
+  constructor(place, { code = 'EUNKNOWN', message = 'unknown trouble' }, { wanted, doing } = {}) {
     const cause = Object.assign(new Error(message), { code })
-    const what = key === undefined ? '' : `${doing ?? 'no lock on'} ${quote(key)}: `
-    super('ERR_LOCK_UNAVAILABLE', `${what}${place} can't be used: ${message}`, { key, cause })
+    const what = wanted === undefined ? '' : `${doing ?? 'no lock on'} ${quote(wanted)}: `
+    super('ERR_LOCK_UNAVAILABLE', `${what}${place} can't be used: ${message}`, { wanted, cause })
   }
 }
 
 class LockClosedError extends LockError {
-  /** @param {string} [key] */
-  constructor(key) {
-    super('ERR_LOCK_CLOSED', 'the lock manager was closed', { key })
+  /** @param {Keys} [wanted] */
+  constructor(wanted) {
+    super('ERR_LOCK_CLOSED', 'the lock manager was closed', { wanted })
   }
 }
 
 class LockDeadlockError extends LockError {
-  /** @param {string} key */
-  constructor(key) {
-    super('ERR_LOCK_DEADLOCK', `waiting for ${quote(key)} would be waiting for oneself`, { key })
+  /** @param {Keys} wanted */
+  constructor(wanted) {
+    super(
+      'ERR_LOCK_DEADLOCK',
+      `waiting for ${quote(wanted)} would be waiting for oneself: the call comes from within a withLock callback that holds it. ` +
+        '`reentrant: true` shares the lock; locks.detached(fn) starts work that outlives the callback',
+      { wanted },
+    )
   }
 }
 
 class LockWrongTypeError extends LockError {
   /**
-   * @param {string} key
+   * @param {Keys} wanted
    * @param {{ code?: string, message?: string }} trouble
    */
-  constructor(key, { code, message }) {
+  constructor(wanted, { code, message }) {
     const cause = Object.assign(new Error(message), { code })
-    super('ERR_LOCK_WRONG_TYPE', `the key of ${quote(key)} holds data that is no lock`, { key, cause })
+    const what = typeof wanted === 'string' ? 'the key of' : 'a key of'
+    super('ERR_LOCK_WRONG_TYPE', `${what} ${quote(wanted)} holds data that is no lock`, { wanted, cause })
   }
 }
 
@@ -143,15 +156,22 @@ function isLockError(error, code) {
   return code === undefined || error.code === code
 }
 
+/** How many keys a message names. */
+const NAMED = 3
+
 /**
- * A key in a message: keys may be long.
- * @param {string} key
+ * Keys in a message: there may be many, and long ones.
+ * @param {Keys} wanted
  */
-function quote(key) {
-  return key.length > 200 ? `'${key.slice(0, 200)}…'` : `'${key}'`
+function quote(wanted) {
+  const keys = typeof wanted === 'string' ? [wanted] : wanted
+  const named = keys.slice(0, NAMED).map((key) => (key.length > 200 ? `'${key.slice(0, 200)}…'` : `'${key}'`))
+  if (keys.length > NAMED) named.push(`${keys.length - NAMED} more`)
+  return named.join(', ')
 }
 
 module.exports = {
+  LOSSES,
   LockError,
   LockTimeoutError,
   LockLostError,

@@ -1,14 +1,18 @@
 'use strict'
 
 const { inspect } = require('node:util')
-const { checkTtl } = require('./options')
+const { checkTtl } = require('./checks')
+const { LockLostError } = require('./errors')
+const { extension } = require('./extension')
 
 /** @typedef {import('./claim').Claim} Claim */
 
-/** A held lock, as callers see it. */
+/** A held lock, as callers see it. Nested holds of a reentrant lock are handles of one claim. */
 class Lock {
   /** @type {Claim} */
   #claim
+  /** @type {Promise<boolean> | undefined} */
+  #released
 
   /** @param {Claim} claim */
   constructor(claim) {
@@ -21,12 +25,11 @@ class Lock {
   }
 
   get keys() {
-    return [this.#claim.key]
+    return this.#claim.keys
   }
 
   get token() {
-    const { manager, turn, fence } = this.#claim
-    return `${manager.identity}.${turn}.${fence}`
+    return this.#claim.token
   }
 
   get fencingToken() {
@@ -37,12 +40,16 @@ class Lock {
     return this.#claim.waited
   }
 
+  get holdCount() {
+    return this.#released ? 0 : this.#claim.holdCount
+  }
+
   get held() {
-    return this.#claim.held
+    return !this.#released && this.#claim.held
   }
 
   get remaining() {
-    return this.#claim.remaining
+    return this.#released ? 0 : this.#claim.remaining
   }
 
   get signal() {
@@ -56,26 +63,49 @@ class Lock {
   }
 
   assertHeld() {
-    const why = this.#claim.whyNotHeld()
+    const why = this.#whyNotHeld()
     if (why) throw why
   }
 
   async extend(ttl = this.#claim.ttl) {
-    return this.#claim.extend(checkTtl('ttl', ttl))
+    checkTtl('ttl', ttl)
+    this.assertHeld()
+    return extension('extend', this.#claim, ttl)
+  }
+
+  async detach(ttl = this.#claim.ttl) {
+    checkTtl('ttl', ttl)
+    this.assertHeld()
+    return extension('detach', this.#claim, ttl)
   }
 
   release() {
-    return this.#claim.release()
+    this.#released ??= this.#claim.releaseOne()
+    return this.#released
   }
 
   async [Symbol.asyncDispose]() {
     // A failure is an event; here it would hide the error of the block.
-    await this.#claim.release().catch(() => {})
+    await this.release().catch(() => {})
+  }
+
+  #whyNotHeld() {
+    if (this.#released && !this.#claim.loss) return new LockLostError(this.#claim.wanted, 'released')
+    return this.#claim.whyNotHeld()
+  }
+
+  /**
+   * The acquisition behind a lock.
+   * @param {Lock} lock
+   */
+  static claimOf(lock) {
+    return lock.#claim
   }
 
   [inspect.custom](/** @type {number} */ _depth, /** @type {import('node:util').InspectOptions} */ options) {
-    const { key, fencingToken, held, remaining } = this
-    return `Lock ${inspect({ key, fencingToken, held, remaining }, options)}`
+    const { keys, fencingToken, held, remaining } = this
+    const name = keys.length === 1 ? { key: keys[0] } : { keys }
+    return `Lock ${inspect({ ...name, fencingToken, held, remaining }, options)}`
   }
 
   get [Symbol.toStringTag]() {

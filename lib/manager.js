@@ -3,99 +3,31 @@
 const { EventEmitter } = require('node:events')
 const timers = require('node:timers')
 const { inspect } = require('node:util')
-const { CODE, allTargets, begin, close, detail, end, fetchNow, nextTick, open } = require('./bridge')
-const { Claim, claim } = require('./claim')
-const { LockClosedError, LockLostError, LockUnavailableError } = require('./errors')
+const { adopt, claim } = require('./acquire')
+const { begin, end, fetchNow } = require('./bridge')
+const { debug } = require('./channels')
+const { LockClosedError, LockDeadlockError, LockUnavailableError } = require('./errors')
+const { Inner } = require('./inner')
+const { invalidValue } = require('./invalid')
+const { holderAround, outside } = require('./nesting')
 const {
   callOptions,
   checkCallback,
-  checkKey,
+  checkKeys,
+  checkTicket,
   closeOptions,
   managerOptions,
   readyOptions,
 } = require('./options')
+const { run } = require('./run')
+const { NOTHING } = require('./statistics')
 
 const { setTimeout, clearTimeout } = timers
 
 /** @typedef {import('./lock').Lock} Lock */
-/** @typedef {{ code?: string, message?: string, definite?: boolean }} Trouble */
-
-/** The connected side of a manager: made at the first call. */
-class Inner {
-  /**
-   * @param {LockManager} manager
-   * @param {object} store
-   */
-  constructor(manager, store) {
-    this.manager = manager
-    /** How many locks are held. */
-    this.held = 0
-    /** @type {(() => void) | undefined} */
-    this.onIdle = undefined
-    /** @type {Set<(trouble: Trouble | null) => void>} who waits for the connection */
-    this.watching = new Set()
-    this.reported = false
-    /** @type {import('../index').Stats | undefined} the counters of a manager that is closed */
-    this.last = undefined
-    const { addon, number, slot } = open(store, this)
-    this.addon = addon
-    this.number = number
-    this.slot = slot
-    const { place, core } = addon.identity(number)
-    /** @type {string} */
-    this.place = place
-    this.identity = `hf1.p.${core}`
-  }
-
-  /**
-   * Something about the connection.
-   * @param {number} code
-   * @param {number} again
-   */
-  settle(code, again) {
-    if (code === CODE.STORE_AVAILABLE) {
-      this.reported = false
-      if (again === 1) this.announce('reconnected')
-      return this.tell(null)
-    }
-    const trouble = detail(this.slot, code)
-    if (!this.reported) {
-      this.reported = true
-      this.announce('unavailable', new LockUnavailableError(this.place, trouble))
-    }
-    this.tell(trouble)
-  }
-
-  /** @param {Trouble | null} trouble */
-  tell(trouble) {
-    for (const each of this.watching) each(trouble)
-  }
-
-  /**
-   * An event, in a turn of its own: what a listener throws is the listener's.
-   * @param {string} name
-   * @param {unknown} [value]
-   */
-  announce(name, value) {
-    const { manager } = this
-    if (manager.listenerCount(/** @type {any} */ (name)) === 0) return
-    nextTick(() => manager.emit(/** @type {any} */ (name), ...(value === undefined ? [] : [value])))
-  }
-
-  /** Those of its claims that are under way. */
-  *claims() {
-    for (const target of allTargets()) if (target instanceof Claim && target.manager === this) yield target
-  }
-
-  counters() {
-    return this.last ?? this.addon.counters(this.number)
-  }
-
-  leave() {
-    this.last = this.counters()
-    close(this.number, this.slot)
-  }
-}
+/** @typedef {import('./inner').Trouble} Trouble */
+/** @typedef {import('./options').CallOptions} CallOptions */
+/** @typedef {string | readonly string[]} Keys */
 
 class LockManager extends EventEmitter {
   #source
@@ -137,25 +69,25 @@ class LockManager extends EventEmitter {
   }
 
   /**
-   * @param {string} key
+   * @param {Keys} key
    * @param {any} [options]
    * @returns {Promise<Lock>}
    */
   acquire(key, options) {
-    return this.#claim('acquire', key, options, false)
+    return this.#call('acquire', key, options, false)
   }
 
   /**
-   * @param {string} key
+   * @param {Keys} key
    * @param {any} [options]
    * @returns {Promise<Lock | null>}
    */
   tryAcquire(key, options) {
-    return this.#claim('tryAcquire', key, options, true)
+    return this.#call('tryAcquire', key, options, true)
   }
 
   /**
-   * @param {string} key
+   * @param {Keys} key
    * @param {any} options
    * @param {any} [fn]
    * @returns {Promise<any>}
@@ -163,12 +95,12 @@ class LockManager extends EventEmitter {
   async withLock(key, options, fn) {
     if (fn === undefined && typeof options === 'function') return this.withLock(key, undefined, options)
     checkCallback(fn)
-    const { ifLost } = callOptions('withLock', options, this.#options.defaults)
-    return run(await this.#claim('withLock', key, options, false), ifLost, fn)
+    const checked = callOptions('withLock', options, this.#options.defaults)
+    return run(await this.#claim(key, checked, false), checked, fn)
   }
 
   /**
-   * @param {string} key
+   * @param {Keys} key
    * @param {any} options
    * @param {any} [fn]
    * @returns {Promise<any>}
@@ -176,9 +108,35 @@ class LockManager extends EventEmitter {
   async tryWithLock(key, options, fn) {
     if (fn === undefined && typeof options === 'function') return this.tryWithLock(key, undefined, options)
     checkCallback(fn)
-    const { ifLost } = callOptions('tryWithLock', options, this.#options.defaults)
-    const lock = await this.#claim('tryWithLock', key, options, true)
-    return lock === null ? { acquired: false } : { acquired: true, result: await run(lock, ifLost, fn) }
+    const checked = callOptions('tryWithLock', options, this.#options.defaults)
+    const lock = await this.#claim(key, checked, true)
+    return lock === null ? { acquired: false } : { acquired: true, result: await run(lock, checked, fn) }
+  }
+
+  /**
+   * @param {any} ticket
+   * @param {any} [options]
+   * @returns {Promise<Lock>}
+   */
+  async adopt(ticket, options) {
+    const checked = checkTicket(ticket)
+    const { defaults } = this.#options
+    const given = callOptions('adopt', options, { ...defaults, ttl: checked.ttl, minHold: 0 })
+    const inner = this.#open()
+    if (!inner.addon.isToken(checked.token)) {
+      throw invalidValue('ticket.token', checked.token, 'what detach() returned')
+    }
+    return adopt(inner, checked, given)
+  }
+
+  /**
+   * @template T
+   * @param {() => T} fn
+   * @returns {T}
+   */
+  detached(fn) {
+    checkCallback(fn)
+    return outside(fn)
   }
 
   /** @param {any} [options] */
@@ -211,7 +169,7 @@ class LockManager extends EventEmitter {
   }
 
   stats() {
-    return this.#inner?.counters() ?? { ...NOTHING }
+    return this.#inner?.stats() ?? structuredClone(NOTHING)
   }
 
   /** @param {any} [options] */
@@ -233,7 +191,8 @@ class LockManager extends EventEmitter {
   async #close(drain) {
     const inner = this.#inner
     if (!inner) return
-    for (const claim of inner.claims()) claim.cancel(new LockClosedError(claim.key))
+    debug('%s: close, %d held, drain %d ms', inner.place, inner.held, drain)
+    for (const claim of inner.claims()) claim.cancel(new LockClosedError(claim.wanted))
     // After #closing is set. Grants that were on their way are taken and given back.
     await null
     fetchNow()
@@ -244,26 +203,44 @@ class LockManager extends EventEmitter {
   }
 
   /**
-   * @param {'acquire' | 'tryAcquire' | 'withLock' | 'tryWithLock'} call
-   * @param {string} key
+   * @param {'acquire' | 'tryAcquire'} call
+   * @param {Keys} key
    * @param {any} given
    * @param {boolean} once
    * @returns {Promise<any>}
    */
-  #claim(call, key, given, once) {
+  #call(call, key, given, once) {
     try {
-      checkKey(key)
-      const options = callOptions(call, given, this.#options.defaults)
-      if (this.#closing) throw new LockClosedError(key)
-      return claim(this.#inner ?? this.#open(), key, options, once)
+      return this.#claim(key, callOptions(call, given, this.#options.defaults), once)
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
+  /**
+   * @param {Keys} key
+   * @param {CallOptions} options
+   * @param {boolean} once
+   * @returns {Promise<any>}
+   */
+  #claim(key, options, once) {
+    const wanted = checkKeys(key)
+    if (this.#closing) throw new LockClosedError(wanted)
+    const inner = this.#inner ?? this.#open()
+    if (options.detectDeadlock) {
+      const keys = typeof wanted === 'string' ? [wanted] : wanted
+      const holder = holderAround(inner.space, keys)
+      // An owner that asks again doesn't wait: its holds are counted in the store.
+      if (holder && (options.owner === undefined || options.owner !== holder.owner)) {
+        return nested(holder, keys, options, once)
+      }
+    }
+    return claim(inner, wanted, options, once)
+  }
+
   #open() {
     if (this.#closing) throw new LockClosedError()
-    this.#inner ??= new Inner(this, this.#options.store)
+    this.#inner ??= new Inner(this, this.#options.store, this.#options.defaults)
     return this.#inner
   }
 
@@ -274,57 +251,23 @@ class LockManager extends EventEmitter {
   }
 }
 
-const NOTHING = {
-  acquired: 0,
-  handedOn: 0,
-  timeouts: 0,
-  busy: 0,
-  failed: 0,
-  released: 0,
-  lost: 0,
-  held: 0,
-  waiting: 0,
-  commands: 0,
-  renewals: 0,
-  reconnects: 0,
-}
-
 /**
- * @param {Lock} lock
- * @param {'reject' | 'ignore'} ifLost
- * @param {(lock: Lock) => unknown} fn
+ * A call that comes from within a callback which holds what it asks for.
+ * @param {import('./claim').Claim} holder
+ * @param {readonly string[]} keys
+ * @param {CallOptions} options
+ * @param {boolean} once
+ * @returns {Promise<Lock | null>}
  */
-async function run(lock, ifLost, fn) {
-  let result
-  try {
-    result = await fn(lock)
-  } catch (error) {
-    await lock.release().catch(() => {})
-    throw error
+async function nested(holder, keys, { reentrant, signal }, once) {
+  if (signal?.aborted) throw signal.reason
+  if (reentrant && keys.every((key) => holder.keys.includes(key))) {
+    const why = holder.whyNotHeld()
+    if (why) throw why
+    return holder.share()
   }
-  const lost = await giveBack(lock)
-  if (lost && ifLost === 'reject') {
-    lost.result = result
-    throw lost
-  }
-  return result
-}
-
-/**
- * @param {Lock} lock
- * @returns {Promise<any>} the loss, if there was one; a release that wasn't confirmed is an event
- */
-async function giveBack(lock) {
-  try {
-    lock.assertHeld()
-  } catch (error) {
-    // Released by the callback itself: then there is nothing to give back, and nothing was lost.
-    if (/** @type {LockLostError} */ (error).reason === 'released') return undefined
-    await lock.release().catch(() => {})
-    return error
-  }
-  const mine = await lock.release().catch(() => true)
-  return mine ? undefined : new LockLostError(lock.key, 'taken')
+  if (once) return null
+  throw new LockDeadlockError(keys)
 }
 
 /**
@@ -347,4 +290,4 @@ function drained(inner, millis) {
   })
 }
 
-module.exports = { Inner, LockManager }
+module.exports = { LockManager }

@@ -1,71 +1,124 @@
 'use strict'
 
-const { parseAddress } = require('./address')
-const { invalidSecret, invalidType, invalidValue, outOfRange } = require('./invalid')
+const {
+  checkBoolean,
+  checkDuration,
+  checkInteger,
+  checkNames,
+  checkSignal,
+  checkText,
+  checkTimeout,
+  checkTtl,
+} = require('./checks')
+const { invalidType, invalidValue, outOfRange } = require('./invalid')
+const { storeOptions } = require('./store-options')
+const { ADAPTIVE, checkStrategy } = require('./strategy')
 
 // What callers may ask for. Everything is checked here, before it crosses to the addon, which trusts it.
 
 /** @typedef {import('../index').ManagerOptions} ManagerOptions */
 
 /**
- * What a call asks for, with defaults filled in.
- * @typedef {{ ttl: number, timeout: number, autoExtend: boolean, ifLost: 'reject' | 'ignore', signal?: AbortSignal }} CallOptions
+ * What a call asks for, with defaults filled in. `own`: something that the addon doesn't take from the manager's defaults.
+ * @typedef {{ ttl: number, timeout: number, autoExtend: boolean, maxHold: number, maxStall: number, minHold: number,
+ *   reentrant: boolean, owner?: string, strategy: import('./strategy').NativeStrategy, ifLost: 'reject' | 'ignore',
+ *   signal?: AbortSignal, detectDeadlock: boolean, captureStacks: boolean, own: boolean }} CallOptions
  */
 
-const LARGEST_TTL = 2_147_483_647
 const LONGEST_KEY = 65_536
+const MOST_KEYS = 100
+const LONGEST_OWNER = 200
+const LARGEST = 2_147_483_647
 
 /** @type {CallOptions} */
-const DEFAULTS = { ttl: 10_000, timeout: 10_000, autoExtend: true, ifLost: 'reject' }
-
-const LOCK = ['ttl', 'autoExtend']
-const NAMES = {
-  acquire: [...LOCK, 'timeout', 'signal'],
-  tryAcquire: [...LOCK, 'signal'],
-  withLock: [...LOCK, 'timeout', 'signal', 'ifLost'],
-  tryWithLock: [...LOCK, 'signal', 'ifLost'],
-  manager: [
-    ...LOCK,
-    'timeout',
-    'ifLost',
-    'strategy',
-    'url',
-    'username',
-    'password',
-    'db',
-    'tls',
-    'keyPrefix',
-    'commandTimeout',
-  ],
-  tls: ['ca', 'cert', 'key', 'servername', 'rejectUnauthorized'],
-  close: ['drain'],
-  ready: ['timeout'],
+const DEFAULTS = {
+  ttl: 10_000,
+  timeout: 10_000,
+  autoExtend: true,
+  maxHold: Infinity,
+  maxStall: 30_000,
+  minHold: 0,
+  reentrant: false,
+  owner: undefined,
+  strategy: ADAPTIVE,
+  ifLost: 'reject',
+  signal: undefined,
+  detectDeadlock: true,
+  captureStacks: false,
+  own: false,
 }
 
-/** Options that are planned and would be missed if they were ignored. */
-const LATER = new Set([
-  'captureStacks',
-  'cluster',
-  'detectDeadlock',
-  'fair',
-  'maxHold',
-  'maxStall',
-  'minHold',
-  'owner',
-  'quorum',
-  'reentrant',
-  'replicas',
-  'sentinel',
-  'turn',
-])
+/** @type {Record<string, (value: any) => any>} */
+const CHECKS = {
+  ttl: (value) => checkTtl('ttl', value),
+  timeout: (value) => checkTimeout('timeout', value),
+  autoExtend: (value) => checkBoolean('autoExtend', value),
+  maxHold: (value) => checkDuration('maxHold', value, 1),
+  maxStall: (value) => checkDuration('maxStall', value, 100),
+  minHold: (value) => checkInteger('minHold', value, 0, LARGEST),
+  reentrant: (value) => checkBoolean('reentrant', value),
+  owner: checkOwner,
+  strategy: checkStrategy,
+  ifLost: checkIfLost,
+  signal: checkSignal,
+  detectDeadlock: (value) => checkBoolean('detectDeadlock', value),
+  captureStacks: (value) => checkBoolean('captureStacks', value),
+}
 
-/** @param {unknown} key */
-function checkKey(key) {
-  if (typeof key !== 'string') {
-    if (Array.isArray(key))
-      throw invalidType('key', key, 'a string; several keys are not available in this version')
-    throw invalidType('key', key, 'a string')
+/** Those that a plain acquire of the addon takes from the manager's defaults. */
+const OWN = new Set(['maxHold', 'maxStall', 'minHold', 'owner', 'strategy'])
+
+const HOLDING = ['ttl', 'autoExtend', 'maxHold', 'maxStall']
+const LOCK = [...HOLDING, 'minHold', 'reentrant', 'owner']
+const WAITING = ['timeout', 'strategy']
+const NAMES = {
+  acquire: [...LOCK, ...WAITING, 'signal'],
+  tryAcquire: [...LOCK, 'signal'],
+  withLock: [...LOCK, ...WAITING, 'signal', 'ifLost'],
+  tryWithLock: [...LOCK, 'signal', 'ifLost'],
+  adopt: HOLDING,
+}
+const DEFAULT_NAMES = [
+  ...HOLDING,
+  'minHold',
+  'reentrant',
+  ...WAITING,
+  'ifLost',
+  'detectDeadlock',
+  'captureStacks',
+]
+const MANAGER_NAMES = [
+  ...DEFAULT_NAMES,
+  'url',
+  'username',
+  'password',
+  'db',
+  'tls',
+  'keyPrefix',
+  'commandTimeout',
+]
+
+/**
+ * One key, or the keys of an array, each once.
+ * @param {unknown} given
+ * @returns {string | readonly string[]}
+ */
+function checkKeys(given) {
+  if (typeof given === 'string') return checkKey(given)
+  if (!Array.isArray(given)) throw invalidType('key', given, 'a string, or an array of strings')
+  const keys = [...new Set(given)]
+  if (keys.length === 0 || keys.length > MOST_KEYS) {
+    throw outOfRange('key', given, `an array of 1 to ${MOST_KEYS} keys`)
   }
+  for (const key of keys) {
+    if (typeof key !== 'string') throw invalidType('key', key, 'a string, or an array of strings')
+    checkKey(key)
+  }
+  return keys.length === 1 ? keys[0] : Object.freeze(keys)
+}
+
+/** @param {string} key */
+function checkKey(key) {
   if (key.length === 0) throw outOfRange('key', key, 'a string that is not empty')
   if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) {
     throw outOfRange(
@@ -77,6 +130,16 @@ function checkKey(key) {
   if (!(/** @type {any} */ (key).isWellFormed())) {
     throw invalidValue('key', key, 'a well-formed string: one without lone surrogates')
   }
+  return key
+}
+
+/** @param {unknown} value */
+function checkOwner(value) {
+  const owner = checkText('owner', value)
+  if (owner.length === 0 || owner.length > LONGEST_OWNER) {
+    throw outOfRange('owner', value, `a string of 1 to ${LONGEST_OWNER} characters`)
+  }
+  return owner
 }
 
 /** @param {unknown} fn */
@@ -85,7 +148,7 @@ function checkCallback(fn) {
 }
 
 /**
- * @param {'acquire' | 'tryAcquire' | 'withLock' | 'tryWithLock'} call
+ * @param {keyof typeof NAMES} call
  * @param {any} given
  * @param {CallOptions} defaults
  * @returns {CallOptions}
@@ -93,13 +156,27 @@ function checkCallback(fn) {
 function callOptions(call, given, defaults) {
   if (given === undefined) return defaults
   checkNames(NAMES[call], given, 'options', call)
-  const { ttl, timeout, autoExtend, ifLost, signal } = given
+  return withGiven(NAMES[call], given, defaults)
+}
+
+/**
+ * @param {readonly string[]} names
+ * @param {any} given
+ * @param {CallOptions} defaults
+ * @returns {CallOptions}
+ */
+function withGiven(names, given, defaults) {
+  /** @type {any} */
   const options = { ...defaults }
-  if (ttl !== undefined) options.ttl = checkTtl('ttl', ttl)
-  if (timeout !== undefined) options.timeout = checkTimeout('timeout', timeout)
-  if (autoExtend !== undefined) options.autoExtend = checkBoolean('autoExtend', autoExtend)
-  if (ifLost !== undefined) options.ifLost = checkIfLost(ifLost)
-  if (signal !== undefined) options.signal = checkSignal(signal)
+  for (const name of names) {
+    const value = given[name]
+    if (value === undefined) continue
+    options[name] = CHECKS[name](value)
+    options.own ||= OWN.has(name)
+  }
+  if (options.owner !== undefined && options.minHold > 0) {
+    throw invalidValue('minHold', options.minHold, 'absent or 0 together with `owner`')
+  }
   return options
 }
 
@@ -109,18 +186,9 @@ function callOptions(call, given, defaults) {
  */
 function managerOptions(given, env) {
   if (given === undefined) given = {}
-  checkNames(NAMES.manager, given, 'options', 'createLocks')
-  const { ttl, timeout, autoExtend, ifLost, strategy, keyPrefix, commandTimeout } = given
-  /** @type {CallOptions} */
-  const defaults = {
-    ttl: ttl === undefined ? DEFAULTS.ttl : checkTtl('ttl', ttl),
-    timeout: timeout === undefined ? DEFAULTS.timeout : checkTimeout('timeout', timeout),
-    autoExtend: autoExtend === undefined ? DEFAULTS.autoExtend : checkBoolean('autoExtend', autoExtend),
-    ifLost: ifLost === undefined ? DEFAULTS.ifLost : checkIfLost(ifLost),
-  }
-  if (strategy !== undefined && strategy !== 'backoff') {
-    throw invalidValue('strategy', strategy, "'backoff', the only one that is available in this version")
-  }
+  checkNames(MANAGER_NAMES, given, 'options', 'createLocks')
+  const defaults = { ...withGiven(DEFAULT_NAMES, given, DEFAULTS), own: false }
+  const { keyPrefix, commandTimeout } = given
   const store = {
     ...storeOptions(given, env),
     keyPrefix: keyPrefix === undefined ? 'lock:' : checkText('keyPrefix', keyPrefix),
@@ -130,228 +198,52 @@ function managerOptions(given, env) {
   return { defaults, store }
 }
 
-/**
- * @param {any} given
- * @param {NodeJS.ProcessEnv} env
- */
-function storeOptions(given, env) {
-  const { url, username, password, db, tls } = given
-  const variable = ['HOLDFAST_URL', 'REDIS_URL'].find((name) => env[name])
-  let address
-  if (url !== undefined) {
-    if (typeof url !== 'string') throw invalidType('url', url, 'a string')
-    address = parseAddress('url', url)
-  } else {
-    address = variable
-      ? parseAddress(variable, env[variable] ?? '')
-      : parseAddress('url', 'redis://127.0.0.1:6379')
-  }
-  if ('memory' in address) {
-    for (const name of ['username', 'password', 'db', 'tls']) {
-      if (given[name] !== undefined)
-        throw invalidValue(name, '…', 'absent with `memory:`, which has no server')
-    }
-    return { memory: address.memory, db: 0 }
-  }
-  const encrypted = 'encrypted' in address && address.encrypted
-  if (tls !== undefined && !encrypted) {
-    throw invalidValue('tls', '…', 'absent unless `url` begins with rediss: or valkeys:')
-  }
-  if (password !== undefined && (typeof password !== 'string' || password === '')) {
-    throw invalidSecret('password', 'a string that is not empty')
-  }
-  const user = username === undefined ? address.username : checkText('username', username)
-  const secret = password ?? address.password
-  if (user !== undefined && secret === undefined) {
-    throw invalidSecret(
-      'password',
-      'a string, since there is a user name; a password alone is written redis://:password@host',
-    )
-  }
-  return {
-    ...('path' in address ? { path: address.path } : { host: address.host, port: address.port }),
-    username: user,
-    password: secret,
-    db: db === undefined ? address.db : checkInteger('db', db, 0, 999_999_999),
-    tls: encrypted ? tlsOptions(tls) : undefined,
-  }
-}
-
-/** @param {any} given */
-function tlsOptions(given = {}) {
-  checkNames(NAMES.tls, given, 'tls', 'createLocks')
-  const { ca, cert, key, servername, rejectUnauthorized } = given
-  if ((cert === undefined) !== (key === undefined)) {
-    throw invalidValue(
-      'tls',
-      cert === undefined ? '`key` alone' : '`cert` alone',
-      'given `cert` and `key` together',
-    )
-  }
-  const texts =
-    ca === undefined ? undefined : (Array.isArray(ca) ? ca : [ca]).map((one) => pem('tls.ca', one))
-  return {
-    ca: texts?.join('\n'),
-    cert: cert === undefined ? undefined : pem('tls.cert', cert),
-    key: key === undefined ? undefined : pem('tls.key', key),
-    servername: servername === undefined ? undefined : checkText('tls.servername', servername),
-    rejectUnauthorized:
-      rejectUnauthorized === undefined || checkBoolean('tls.rejectUnauthorized', rejectUnauthorized),
-  }
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- */
-function pem(name, value) {
-  const text = Buffer.isBuffer(value) ? value.toString('latin1') : value
-  if (typeof text !== 'string' || !text.includes('-----BEGIN ')) {
-    throw invalidSecret(name, 'a string or Buffer in PEM form')
-  }
-  return text
-}
-
-/**
- * @param {readonly string[]} allowed
- * @param {any} given
- * @param {string} what
- * @param {string} call
- */
-function checkNames(allowed, given, what, call) {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    throw invalidType(what, given, `an object of ${call}'s options`)
-  }
-  for (const name in given) {
-    if (allowed.includes(name) || given[name] === undefined) continue
-    if (LATER.has(name)) throw unknownOption(name, call, 'is not available in this version')
-    const near = allowed.find((other) => distance(name.toLowerCase(), other.toLowerCase()) <= 2)
-    if (near) throw unknownOption(name, call, `does not exist: did you mean \`${near}\`?`)
-    const elsewhere = NAMES.manager.includes(name) ? ' It belongs to createLocks().' : ''
-    throw unknownOption(name, call, `does not exist.${elsewhere} There are: ${allowed.join(', ')}`)
-  }
-}
-
-/**
- * @param {string} name
- * @param {string} call
- * @param {string} why
- */
-function unknownOption(name, call, why) {
-  return Object.assign(new TypeError(`the option \`${name}\` of ${call} ${why}`), {
-    code: 'ERR_INVALID_ARG_VALUE',
-  })
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- */
-function checkTtl(name, value) {
-  if (typeof value !== 'number') throw invalidType(name, value, 'a number of milliseconds')
-  if (Number.isInteger(value) && value >= 100 && value <= LARGEST_TTL) return value
-  const hint = value > 0 && value < 100 ? `; \`${name}\` is in milliseconds` : ''
-  throw outOfRange(name, value, `an integer of milliseconds from 100 to ${LARGEST_TTL}${hint}`)
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- */
-function checkTimeout(name, value) {
-  if (typeof value !== 'number') throw invalidType(name, value, 'a number of milliseconds')
-  if (value >= 0) return value
-  throw outOfRange(name, value, 'a number of milliseconds from 0, or Infinity')
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- * @param {number} min
- * @param {number} max
- */
-function checkInteger(name, value, min, max) {
-  if (typeof value !== 'number') throw invalidType(name, value, 'a number')
-  if (Number.isInteger(value) && value >= min && value <= max) return value
-  throw outOfRange(name, value, `an integer from ${min} to ${max}`)
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- */
-function checkBoolean(name, value) {
-  if (typeof value !== 'boolean') throw invalidType(name, value, 'true or false')
-  return value
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- */
-function checkText(name, value) {
-  if (typeof value !== 'string') throw invalidType(name, value, 'a string')
-  if (value.length > 1_024 || !(/** @type {any} */ (value).isWellFormed())) {
-    throw invalidValue(name, value, 'a well-formed string of at most 1 024 characters')
-  }
-  return value
-}
-
 /** @param {unknown} value @returns {'reject' | 'ignore'} */
 function checkIfLost(value) {
   if (value !== 'reject' && value !== 'ignore') throw invalidValue('ifLost', value, "'reject' or 'ignore'")
   return value
 }
 
-/** @param {any} value @returns {AbortSignal} */
-function checkSignal(value) {
-  // By shape: a signal may come from another realm, or from a package that has its own.
-  if (
-    typeof value !== 'object' ||
-    value === null ||
-    typeof value.aborted !== 'boolean' ||
-    typeof value.addEventListener !== 'function'
-  ) {
-    throw invalidType('signal', value, 'an AbortSignal')
+/**
+ * @param {any} given
+ * @returns {import('../index').Ticket & { owner?: string }}
+ */
+function checkTicket(given) {
+  if (typeof given !== 'object' || given === null || !Array.isArray(given.keys)) {
+    throw invalidType('ticket', given, 'what detach() returned')
   }
-  return value
+  const { keys, token, fencingToken, ttl, owner } = given
+  const checked = checkKeys(keys)
+  if (typeof token !== 'string') throw invalidType('ticket.token', token, 'a string')
+  checkInteger('ticket.fencingToken', fencingToken, 0, Number.MAX_SAFE_INTEGER)
+  checkTtl('ticket.ttl', ttl)
+  return {
+    keys: typeof checked === 'string' ? [checked] : [...checked],
+    token,
+    fencingToken,
+    ttl,
+    ...(owner === undefined ? {} : { owner: checkOwner(owner) }),
+  }
 }
 
 /** @param {any} given */
 function closeOptions(given) {
   if (given === undefined) return { drain: 0 }
-  checkNames(NAMES.close, given, 'options', 'close')
+  checkNames(['drain'], given, 'options', 'close')
   return { drain: given.drain === undefined ? 0 : checkTimeout('drain', given.drain) }
 }
 
 /** @param {any} given */
 function readyOptions(given) {
   if (given === undefined) return { timeout: DEFAULTS.timeout }
-  checkNames(NAMES.ready, given, 'options', 'ready')
+  checkNames(['timeout'], given, 'options', 'ready')
   return { timeout: given.timeout === undefined ? DEFAULTS.timeout : checkTimeout('timeout', given.timeout) }
 }
 
-/**
- * How many letters must be added, dropped or changed to turn one word into the other (Levenshtein 1965).
- * @param {string} a
- * @param {string} b
- */
-function distance(a, b) {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1))
-    }
-    row = next
-  }
-  return row[b.length]
-}
-
 module.exports = {
-  checkKey,
+  checkKeys,
   checkCallback,
-  checkTtl,
+  checkTicket,
   callOptions,
   managerOptions,
   closeOptions,

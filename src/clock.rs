@@ -28,6 +28,11 @@ impl Time {
         Time(micros)
     }
 
+    /// Microseconds since the clock's origin.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
     /// How long ago `earlier` was; zero if it lies ahead.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use cpu_time::ThreadTime;
 use tokio::runtime::{Builder, Handle};
 use tokio::time::sleep;
 
@@ -20,6 +21,16 @@ pub fn spawn<T: Future<Output = ()> + Send + 'static>(mut make: impl FnMut() -> 
             sleep(REST).await;
         }
     });
+}
+
+/// The CPU time that thread has used so far; `None` if it can't say at once, because it is busy or couldn't be started.
+pub fn cpu_time() -> Option<Duration> {
+    const PATIENCE: Duration = Duration::from_millis(20);
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    handle()?.spawn(async move {
+        let _ = tell.send(ThreadTime::now().as_duration());
+    });
+    told.recv_timeout(PATIENCE).ok()
 }
 
 fn handle() -> Option<&'static Handle> {

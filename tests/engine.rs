@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use holdfast_core::engine::{Event, Outcome, Phase, Released, Wait};
+use holdfast_core::engine::{Event, Figures, Outcome, Phase, Released, Wait};
 use holdfast_core::lease::Loss;
 use process::*;
 use proxy::Proxy;
@@ -87,7 +87,7 @@ fn a_lock_is_granted_held_and_given_back_once() {
             assert_eq!(process.core.release(lock.call.id), Released::NotHeld);
             assert!(!process.core.extend(lock.call.id, 1_000, holdfast_core::lease::Ttl::from_millis(500)));
         }
-        let (counters, ..) = process.core.counters(process.manager);
+        let counters = process.core.figures(process.manager).counters;
         assert_eq!((counters.acquired, counters.released, counters.held, counters.waiting), (20, 20, 0, 0));
         assert!(place.is_free("a"));
     });
@@ -117,7 +117,7 @@ fn callers_are_served_in_order_without_commands_in_between() {
             }
             assert!(process.release(lock));
         }
-        let (counters, commands, ..) = process.core.counters(process.manager);
+        let Figures { counters, commands, .. } = process.core.figures(process.manager);
         assert_eq!((counters.acquired, counters.failed, counters.held, counters.waiting), (96, 4, 0, 0));
         assert!(counters.handed_on > 48, "{counters:?}");
         assert!(commands < 100, "{commands} commands for 96 locks");
@@ -171,13 +171,13 @@ fn a_held_lock_is_renewed() {
             let lost = process.outcome_within(lock.call, Duration::from_millis(10));
             assert!(lost.is_none(), "{lost:?}");
         }
-        let (_, _, renewals, _) = process.core.counters(process.manager);
+        let renewals = process.core.figures(process.manager).renewals;
         assert!((5..=30).contains(&renewals), "{renewals} renewals of 600 ms in 2 s");
         assert!(process.release(lock));
         assert!(place.is_free("a"));
-        let (_, _, after, _) = process.core.counters(process.manager);
+        let after = process.core.figures(process.manager).renewals;
         assert!(process.outcome_within(lock.call, Duration::from_millis(500)).is_none());
-        assert_eq!(process.core.counters(process.manager).2, after, "renewed after it was released");
+        assert_eq!(process.core.figures(process.manager).renewals, after, "renewed after it was released");
     });
 }
 
@@ -746,7 +746,7 @@ fn ten_thousand_locks_leave_nothing_but_the_counter() {
     process.core.settle(LONG);
     let mut connection = server.connection();
     assert_eq!(ask::<Vec<String>>(&mut connection, &["KEYS", "*"]), [COUNTER]);
-    let (counters, commands, ..) = process.core.counters(process.manager);
+    let Figures { counters, commands, .. } = process.core.figures(process.manager);
     assert_eq!((counters.acquired, counters.released, counters.held), (10_000, 10_000, 0));
     assert!(commands <= 20_000);
 }

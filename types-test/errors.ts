@@ -24,7 +24,12 @@ export function toldApartByClass(error: unknown) {
   } else if (error instanceof LockLostError) {
     sure<Same<typeof error.code, 'ERR_LOCK_LOST'>>()
     sure<Same<typeof error.key, string>>()
-    sure<Same<typeof error.reason, 'expired' | 'taken' | 'unreachable' | 'closed' | 'released'>>()
+    sure<
+      Same<
+        typeof error.reason,
+        'expired' | 'taken' | 'unreachable' | 'stalled' | 'maxHold' | 'closed' | 'released'
+      >
+    >()
     sure<Same<typeof error.result, unknown>>()
   } else if (error instanceof LockUnavailableError) {
     sure<Same<typeof error.code, 'ERR_LOCK_UNAVAILABLE'>>()

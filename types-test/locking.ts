@@ -6,6 +6,7 @@ import {
   type LockManager,
   locks,
   release,
+  type Ticket,
   type TryResult,
   tryAcquire,
   tryWithLock,
@@ -57,16 +58,20 @@ export async function withLockRefusesWhatItCannotUse() {
   withLock('key', async () => 1, { ttl: 1_000 })
   // @ts-expect-error no key
   withLock(async () => 1)
-  // @ts-expect-error several keys are not of this version
-  withLock(['a', 'b'], async () => 1)
+  // @ts-expect-error not a set of keys
+  withLock(new Set(['a', 'b']), async () => 1)
   // @ts-expect-error a key is a string
   withLock(1, async () => 1)
   // @ts-expect-error a time is a number
   withLock('key', { ttl: '5s' }, async () => 1)
   // @ts-expect-error unknown option
   withLock('key', { wait: 1_000 }, async () => 1)
-  // @ts-expect-error `strategy` is an option of the manager
-  withLock('key', { strategy: 'backoff' }, async () => 1)
+  // @ts-expect-error `url` is an option of the manager
+  withLock('key', { url: 'memory:' }, async () => 1)
+  // @ts-expect-error not a strategy
+  withLock('key', { strategy: 'sleep' }, async () => 1)
+  // @ts-expect-error a phase that nothing can follow by hold times
+  withLock('key', { strategy: { type: 'poll', then: 'adaptive' } }, async () => 1)
   // @ts-expect-error not a choice of `ifLost`
   withLock('key', { ifLost: 'throw' }, async () => 1)
   // @ts-expect-error the callback gets a Lock
@@ -103,6 +108,35 @@ export async function tryWithLockTellsWhetherItRan() {
   return wrong
 }
 
+export async function severalKeysAreTakenTogether() {
+  const keys = ['a', 'b'] as const
+  const value = await withLock(keys, { owner: 'job-42', reentrant: true }, async (held) => held.keys)
+  sure<Same<typeof value, readonly string[]>>()
+  await manager.acquire(['a'], { maxHold: 1_000, maxStall: Infinity, minHold: 100 })
+  await manager.tryAcquire(keys)
+}
+
+export async function strategiesAreNamesOrObjects() {
+  await acquire('key', { strategy: 'spin-subscribe' })
+  await acquire('key', { strategy: { type: 'poll', interval: 0, maxAttempts: 500, then: 'backoff' } })
+  await acquire('key', {
+    strategy: { type: 'poll', jitter: [0.75, 1], then: { type: 'poll', jitter: 'full', then: 'fail' } },
+  })
+  // @ts-expect-error no such field
+  await acquire('key', { strategy: { type: 'poll', delay: 100 } })
+}
+
+export async function aLockGoesFromOneOwnerToAnother() {
+  const ticket = await lock.detach(5_000)
+  sure<Same<typeof ticket, Ticket>>()
+  const adopted = await manager.adopt(JSON.parse(JSON.stringify(ticket)) as Ticket, { autoExtend: false })
+  sure<Same<typeof adopted, Lock>>()
+  const detached = manager.detached(() => 1)
+  sure<Same<typeof detached, number>>()
+  // @ts-expect-error a ticket is no token
+  manager.adopt(ticket.token)
+}
+
 export async function acquireGivesALock() {
   const plain = await acquire('key')
   sure<Same<typeof plain, Lock>>()
@@ -136,6 +170,7 @@ export async function aLockShowsWhatItIs() {
   sure<Same<typeof lock.token, string>>()
   sure<Same<typeof lock.fencingToken, number>>()
   sure<Same<typeof lock.waited, number>>()
+  sure<Same<typeof lock.holdCount, number>>()
   sure<Same<typeof lock.signal, AbortSignal>>()
   sure<Same<typeof lock.held, boolean>>()
   sure<Same<typeof lock.remaining, number>>()

@@ -4,6 +4,7 @@ import {
   type CloseOptions,
   configure,
   createLocks,
+  type Distribution,
   type Lock,
   LockManager,
   type LockLostError,
@@ -36,6 +37,12 @@ const everything: Required<ManagerOptions> = {
   timeout: Infinity,
   ifLost: 'ignore',
   strategy: 'backoff',
+  maxHold: Infinity,
+  maxStall: 60_000,
+  minHold: 0,
+  reentrant: false,
+  detectDeadlock: false,
+  captureStacks: true,
 }
 const manager = createLocks(everything)
 sure<Same<typeof manager, LockManager>>()
@@ -73,8 +80,11 @@ export function eventsAreNamedAndTyped(from: LockManager) {
   const same = from.on('releaseFailed', (error) => sure<Same<typeof error, LockUnavailableError>>())
   sure<Same<typeof same, LockManager>>()
 
-  // @ts-expect-error a LockLostError has a reason out of five
-  from.on('lost', (error) => error.reason === 'stalled')
+  from.on('stalled', ({ keys, silent }) => sure<Same<typeof keys, readonly string[]>>() ?? silent.toFixed())
+  from.on('adapted', ({ strategy }) => sure<Same<typeof strategy, 'spin' | 'backoff' | 'hybrid'>>())
+
+  // @ts-expect-error a LockLostError has a reason out of seven
+  from.on('lost', (error) => error.reason === 'stolen')
   // @ts-expect-error no argument
   from.on('reconnected', (error) => error)
 }
@@ -101,26 +111,18 @@ export async function managersAreReadyAndClose() {
 export function figuresAreNumbers(): number {
   const stats = manager.stats()
   sure<Same<typeof stats, Stats>>()
-  sure<Same<Stats[keyof Stats], number>>()
-  sure<
-    Same<
-      keyof Stats,
-      | 'acquired'
-      | 'handedOn'
-      | 'timeouts'
-      | 'busy'
-      | 'failed'
-      | 'released'
-      | 'lost'
-      | 'held'
-      | 'waiting'
-      | 'commands'
-      | 'renewals'
-      | 'reconnects'
-    >
-  >()
+  const numbers: number[] = [
+    stats.acquired,
+    stats.lost,
+    stats.commands,
+    stats.nativeCpu,
+    stats.losses.maxHold,
+  ]
+  sure<Same<typeof stats.waits, Distribution>>()
+  sure<Same<typeof stats.holds.p99, number | undefined>>()
+  sure<Same<typeof stats.suggestedTtl, number | undefined>>()
   // @ts-expect-error no such figure
-  return stats.waits
+  return stats.attempts + numbers.length
 }
 
 export function aManagerIsAnEmitter(emitter: NodeJS.EventEmitter = manager): Lock | undefined {

@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use holdfast_core::clock::Time;
 use holdfast_core::engine::{self, Core, Event, Listener, Options, Outcome};
 use napi::bindgen_prelude::{Float64ArraySlice, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
@@ -13,7 +14,7 @@ use napi::{Env, Result, Status};
 use napi_derive::napi;
 use parking_lot::Mutex;
 
-use crate::options::StoreOptions;
+use crate::options::{StoreOptions, TermsOptions};
 use crate::records::{self, Detail, Record, WIDTH};
 use crate::table::{self, Manager};
 
@@ -28,6 +29,10 @@ thread_local! {
 pub struct Shared {
     bell: Bell,
     rung: AtomicBool,
+    /// When the event loop last gave a sign of life, in microseconds of the core's clock.
+    beat: AtomicU64,
+    /// Somebody listens to renewals.
+    wants_renewals: AtomicBool,
     /// The environment is being taken down.
     gone: AtomicBool,
     done: Mutex<Done>,
@@ -64,6 +69,14 @@ impl Listener for Shared {
         if !will_fetch && !self.gone.load(Ordering::Acquire) && !self.rung.swap(true, Ordering::AcqRel) {
             self.bell.call((), ThreadsafeFunctionCallMode::NonBlocking);
         }
+    }
+
+    fn last_beat(&self) -> Time {
+        Time::from_micros(self.beat.load(Ordering::Relaxed))
+    }
+
+    fn wants_renewals(&self) -> bool {
+        self.wants_renewals.load(Ordering::Relaxed)
     }
 }
 
@@ -107,6 +120,8 @@ pub fn open_half(env: Env, bell: Function<(), ()>) -> Result<u32> {
     let shared = Arc::new(Shared {
         bell,
         rung: AtomicBool::new(false),
+        beat: AtomicU64::new(Time::now().as_micros()),
+        wants_renewals: AtomicBool::new(false),
         gone: AtomicBool::new(false),
         done: Mutex::default(),
         cores: Mutex::default(),
@@ -115,17 +130,33 @@ pub fn open_half(env: Env, bell: Function<(), ()>) -> Result<u32> {
     Ok(table::add_half(shared))
 }
 
+/// The event loop of this half is alive.
+#[napi(catch_unwind)]
+pub fn beat(half: u32) -> Result<()> {
+    table::half(half)?.beat.store(Time::now().as_micros(), Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether this half is told of each renewal.
+#[napi(catch_unwind)]
+pub fn observe_renewals(half: u32, wanted: bool) -> Result<()> {
+    table::half(half)?.wants_renewals.store(wanted, Ordering::Relaxed);
+    Ok(())
+}
+
 /// Opens a manager of a half, which calls it `slot`; its number.
 #[napi(catch_unwind)]
-pub fn open_manager(half: u32, options: StoreOptions, slot: u32) -> Result<u32> {
+pub fn open_manager(half: u32, options: StoreOptions, terms: TermsOptions, slot: u32) -> Result<u32> {
     let half = table::half(half)?;
+    let strategy = terms.strategy();
+    let terms = terms.terms();
     let options = Options::from(options);
     let (core, number) = engine::open(&options, half.clone(), slot);
     let mut cores = half.cores.lock();
     cores.retain(|core| core.strong_count() > 0);
     cores.push(Arc::downgrade(&core));
     drop(cores);
-    Ok(table::add_manager(Manager { core, half, number, prefix: options.prefix.into() }))
+    Ok(table::add_manager(Manager { core, half, number, prefix: options.prefix.into(), terms, strategy }))
 }
 
 /// Moves records into `buffer` and returns how many. To be called until it returns 0.

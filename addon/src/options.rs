@@ -1,9 +1,12 @@
 //! Options of a manager as they cross the border.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::engine::{Options, Where};
+use holdfast_core::engine::{Options, Terms, Where};
+use holdfast_core::lease::Ttl;
 use holdfast_core::link::{Endpoint, Place, TlsSettings};
+use holdfast_core::wait::{Jitter, Phase, Phases, Poll, Strategy};
 use napi_derive::napi;
 
 /// Where locks are kept: exactly one of `memory`, `path` and `host`.
@@ -75,6 +78,93 @@ impl From<TlsOptions> for TlsSettings {
             identity: given.cert.zip(given.key).map(|(cert, key)| (cert.into_bytes(), key.into_bytes())),
             server_name: given.servername,
             accept_any: !given.reject_unauthorized,
+        }
+    }
+}
+
+/// What a call asks for. Times in milliseconds, -1 for "without end".
+#[napi(object)]
+pub struct TermsOptions {
+    pub ttl: u32,
+    pub auto_extend: bool,
+    pub max_hold: f64,
+    pub max_stall: f64,
+    pub min_hold: f64,
+    pub strategy: StrategyOptions,
+}
+
+/// Phases of polling, and the strategy that follows them; `fail` for none.
+#[napi(object)]
+pub struct StrategyOptions {
+    pub phases: Vec<PhaseOptions>,
+    pub after: String,
+}
+
+/// One way of polling. Times in milliseconds, -1 for "without end".
+#[napi(object)]
+pub struct PhaseOptions {
+    pub interval: f64,
+    pub factor: f64,
+    pub cap: f64,
+    /// `up-to` (with `low`), `between` (`low` and `high`), `full`, `equal` or `decorrelated`.
+    pub jitter: String,
+    pub low: f64,
+    pub high: f64,
+    pub max_duration: f64,
+    pub max_attempts: f64,
+}
+
+/// Milliseconds; `None` without end.
+pub fn bounded(millis: f64) -> Option<Duration> {
+    (millis >= 0.0).then(|| millis_of(millis))
+}
+
+fn millis_of(millis: f64) -> Duration {
+    Duration::from_secs_f64(millis.clamp(0.0, 1e12) / 1e3)
+}
+
+impl TermsOptions {
+    pub fn terms(&self) -> Terms {
+        Terms {
+            ttl: Ttl::from_millis(self.ttl),
+            renewed: self.auto_extend,
+            max_hold: bounded(self.max_hold),
+            max_stall: bounded(self.max_stall),
+            min_hold: millis_of(self.min_hold),
+        }
+    }
+
+    pub fn strategy(&self) -> Arc<Strategy> {
+        let StrategyOptions { phases, after } = &self.strategy;
+        if phases.is_empty() {
+            return Arc::new(Strategy::named(after).unwrap_or(Strategy::Adaptive));
+        }
+        let mut all = Phases { phases: phases.iter().map(PhaseOptions::phase).collect(), ends: true };
+        if let Some(rest) = Phases::named(after) {
+            all.phases.extend(rest.phases);
+            all.ends = rest.ends;
+        }
+        Arc::new(Strategy::Poll(all))
+    }
+}
+
+impl PhaseOptions {
+    fn phase(&self) -> Phase {
+        Phase {
+            poll: Poll {
+                interval: millis_of(self.interval),
+                factor: self.factor,
+                cap: millis_of(self.cap),
+                jitter: match self.jitter.as_str() {
+                    "between" => Jitter::Between(self.low, self.high),
+                    "full" => Jitter::Full,
+                    "equal" => Jitter::Equal,
+                    "decorrelated" => Jitter::Decorrelated,
+                    _ => Jitter::UpTo(self.low),
+                },
+            },
+            max_duration: bounded(self.max_duration),
+            max_attempts: (self.max_attempts >= 0.0).then_some(self.max_attempts as u32),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What JavaScript fetches: five numbers for each thing that happened, and the details of failures.
 
 use holdfast_core::engine::{Event, Outcome, Phase, Wait};
-use holdfast_core::lease::Loss;
 use holdfast_core::link::{Class, Trouble};
+use holdfast_core::wait::Choice;
 use napi_derive::napi;
 
 /// How many numbers a record has.
@@ -23,6 +23,14 @@ pub struct Detail {
     pub definite: Option<bool>,
     /// Value of the key.
     pub holder: Option<String>,
+    /// What the keys hold now.
+    pub token: Option<String>,
+    /// How many holds of an owner there are.
+    pub holds: Option<u32>,
+    /// Full key that the adaptive strategy waits for in another way, the way, and the p99 of its hold times, ms.
+    pub key: Option<String>,
+    pub choice: Option<String>,
+    pub p99: Option<f64>,
 }
 
 impl Detail {
@@ -31,7 +39,7 @@ impl Detail {
             code: Some(trouble.code().to_owned()),
             message: Some(trouble.message().to_owned()),
             definite: Some(trouble.class() == Class::Definite),
-            holder: None,
+            ..Detail::default()
         }
     }
 }
@@ -39,9 +47,17 @@ impl Detail {
 pub fn of_outcome(slot: u32, outcome: Outcome) -> (Record, Option<Detail>) {
     let slot = f64::from(slot);
     match outcome {
-        Outcome::Granted { token, fence, waited } => {
-            ([slot, 1.0, fence as f64, waited.as_secs_f64() * 1e3, token.turn() as f64], None)
+        Outcome::Granted { token, fence, waited, holds } => {
+            let detail =
+                holds.is_some().then(|| Detail { token: Some(token.to_string()), holds, ..Detail::default() });
+            ([slot, 1.0, fence as f64, waited.as_secs_f64() * 1e3, token.turn() as f64], detail)
         }
+        Outcome::Detached(token) => {
+            let detail = Detail { token: Some(token.to_string()), ..Detail::default() };
+            ([slot, 10.0, 0.0, 0.0, 0.0], Some(detail))
+        }
+        Outcome::Renewed => ([slot, 11.0, 0.0, 0.0, 0.0], None),
+        Outcome::Stalled(silent) => ([slot, 12.0, silent.as_secs_f64() * 1e3, 0.0, 0.0], None),
         Outcome::Busy(wait) => of_wait(slot, 2.0, wait),
         Outcome::TimedOut(wait) => of_wait(slot, 3.0, wait),
         Outcome::Unavailable(trouble) => ([slot, 4.0, 0.0, 0.0, 0.0], Some(Detail::of_trouble(&trouble))),
@@ -49,15 +65,7 @@ pub fn of_outcome(slot: u32, outcome: Outcome) -> (Record, Option<Detail>) {
         Outcome::Closed => ([slot, 6.0, 0.0, 0.0, 0.0], None),
         Outcome::Released(mine) => ([slot, 7.0, f64::from(u8::from(mine)), 0.0, 0.0], None),
         Outcome::Extended => ([slot, 8.0, 0.0, 0.0, 0.0], None),
-        Outcome::Lost(loss) => {
-            let reason = match loss {
-                Loss::Expired => 0.0,
-                Loss::Taken => 1.0,
-                Loss::Unreachable => 2.0,
-                Loss::Closed => 3.0,
-            };
-            ([slot, 9.0, reason, 0.0, 0.0], None)
-        }
+        Outcome::Lost(loss) => ([slot, 9.0, f64::from(loss as u8), 0.0, 0.0], None),
     }
 }
 
@@ -74,6 +82,20 @@ fn of_wait(slot: f64, code: f64, wait: Wait) -> (Record, Option<Detail>) {
 pub fn of_event(slot: u32, event: &Event) -> (Record, Option<Detail>) {
     let slot = f64::from(slot);
     match event {
+        Event::Adapted { key, choice, p99 } => {
+            let choice = match choice {
+                Choice::Spin => "spin",
+                Choice::Backoff => "backoff",
+                Choice::Hybrid => "hybrid",
+            };
+            let detail = Detail {
+                key: Some(key.to_string()),
+                choice: Some(choice.to_owned()),
+                p99: p99.map(|p99| p99.as_secs_f64() * 1e3),
+                ..Detail::default()
+            };
+            ([slot, 22.0, 0.0, 0.0, 0.0], Some(detail))
+        }
         Event::Unavailable(trouble) => ([slot, 20.0, 0.0, 0.0, 0.0], Some(Detail::of_trouble(trouble))),
         Event::Available { again } => ([slot, 21.0, f64::from(u8::from(*again)), 0.0, 0.0], None),
     }

@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use holdfast_core::engine::Core;
+use holdfast_core::engine::{Core, Terms};
+use holdfast_core::wait::Strategy;
 use napi::{Error, Result};
 
 use crate::half::Shared;
@@ -17,6 +18,9 @@ pub struct Manager {
     /// The core's number for it.
     pub number: u32,
     pub prefix: Arc<str>,
+    /// Defaults of its calls.
+    pub terms: Terms,
+    pub strategy: Arc<Strategy>,
 }
 
 thread_local! {

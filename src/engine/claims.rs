@@ -1,10 +1,13 @@
 //! The calls that are under way and the locks that are held.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Listener;
+use super::statistics::Statistics;
 use crate::clock::Time;
 use crate::lease::{ClaimId, Ttl};
+use crate::wait::Strategy;
 
 /// One call, from its beginning until the lock is given back or lost.
 pub(super) struct Claim {
@@ -14,11 +17,29 @@ pub(super) struct Claim {
     pub(super) manager: u32,
     /// Where its lease stands.
     pub(super) lease: usize,
-    pub(super) ttl: Ttl,
+    pub(super) terms: Terms,
+    /// How it waits.
+    pub(super) strategy: Arc<Strategy>,
     pub(super) state: State,
+    /// When it began to wait, or to hold.
     pub(super) since: Time,
     /// When its patience ends.
     pub(super) timer: Option<Time>,
+}
+
+/// What a holder has asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The lease.
+    pub ttl: Ttl,
+    /// Renew while held.
+    pub renewed: bool,
+    /// How long it may be held at the most; `None`: for ever.
+    pub max_hold: Option<Duration>,
+    /// How long its listener may give no sign of life before it isn't renewed any more; `None`: for ever.
+    pub max_stall: Option<Duration>,
+    /// How long the key stays taken at least.
+    pub min_hold: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +48,8 @@ pub(super) enum State {
         /// One attempt only.
         once: bool,
     },
+    /// Turning what somebody else has left into a lock.
+    Adopting,
     Held,
     /// Given back; the store hasn't said so yet.
     Releasing,
@@ -34,34 +57,25 @@ pub(super) enum State {
     Extending {
         of: ClaimId,
     },
+    /// A detach of another claim.
+    Detaching {
+        of: ClaimId,
+    },
 }
 
-/// What a manager has done so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counters {
-    /// Locks granted.
-    pub acquired: u64,
-    /// Of those, handed on inside the process.
-    pub handed_on: u64,
-    /// Acquisitions that ran out of time.
-    pub timeouts: u64,
-    /// Single attempts that met a holder.
-    pub busy: u64,
-    /// Acquisitions that failed or were aborted.
-    pub failed: u64,
-    /// Locks given back.
-    pub released: u64,
-    /// Locks lost while held.
-    pub lost: u64,
-    /// Held now.
-    pub held: u64,
-    /// Waiting now.
-    pub waiting: u64,
+impl State {
+    /// The claim that this one is a call about.
+    pub(super) fn of(self) -> Option<ClaimId> {
+        match self {
+            State::Extending { of } | State::Detaching { of } => Some(of),
+            _ => None,
+        }
+    }
 }
 
 pub(super) struct Manager {
     pub(super) listener: Arc<dyn Listener>,
     /// The listener's name for it.
     pub(super) slot: u32,
-    pub(super) counters: Counters,
+    pub(super) statistics: Statistics,
 }

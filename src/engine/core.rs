@@ -7,15 +7,16 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::Listener;
-use super::Outcome;
-use super::claims::{Claim, Counters, Manager, State as ClaimState};
+use super::claims::{Claim, Manager, State as ClaimState, Terms};
 use super::state::State;
+use super::statistics::Statistics;
+use super::{Figures, Listener, Outcome};
 use crate::clock::Time;
-use crate::lease::{ClaimId, CoreId, Loss, Ttl, Turns, Waiter};
+use crate::lease::{ClaimId, CoreId, Loss, Token, Ttl, Turns, Waiter};
 use crate::link::Trouble;
 use crate::runtime;
-use crate::store::{Inbox, Reply, Store};
+use crate::store::{Inbox, Lock, Reply, Store};
+use crate::wait::Strategy;
 
 /// One process on one store. All calls return at once; what they come to is told to the listener.
 pub struct Core {
@@ -30,22 +31,36 @@ pub struct Core {
 
 /// What a caller wants.
 pub struct Acquire<'a> {
+    /// Who calls.
+    pub call: Call,
+    /// What it wants.
+    pub target: Target<'a>,
+    /// How it wants it.
+    pub terms: Terms,
+    /// How long to wait; `None`: for ever.
+    pub timeout: Option<Duration>,
+    /// One attempt only.
+    pub once: bool,
+    /// How to wait for other processes.
+    pub strategy: Arc<Strategy>,
+}
+
+/// Who calls.
+pub struct Call {
     /// Who is told.
     pub listener: Arc<dyn Listener>,
     /// The listener's name for this call and for the lock it becomes.
     pub slot: u32,
     /// The manager it was called on.
     pub manager: u32,
-    /// The full key.
-    pub key: &'a str,
-    /// The lease.
-    pub ttl: Ttl,
-    /// How long to wait; `None`: for ever.
-    pub timeout: Option<Duration>,
-    /// One attempt only.
-    pub once: bool,
-    /// Renew while held.
-    pub renewed: bool,
+}
+
+/// What a caller wants, by full keys.
+pub enum Target<'a> {
+    /// A lock of one key, nobody's in name.
+    Key(&'a str),
+    /// Any other.
+    Lock(Lock),
 }
 
 /// What a release came to within the call.
@@ -87,7 +102,7 @@ impl Core {
 
     /// A manager begins; `slot` is the listener's name for it.
     pub fn join(&self, listener: Arc<dyn Listener>, slot: u32) -> u32 {
-        let manager = Manager { listener, slot, counters: Counters::default() };
+        let manager = Manager { listener, slot, statistics: Statistics::new() };
         self.state.lock().managers.insert(manager) as u32
     }
 
@@ -105,21 +120,32 @@ impl Core {
     /// Begins an acquire; the answer is an [`Outcome`]. The command is sent by the next [`flush`](Core::flush).
     pub fn acquire(&self, wanted: Acquire<'_>) -> ClaimId {
         self.change(|state, now| {
-            let index = state.lease_of(wanted.key);
-            let patience = if wanted.once { Some(state.patience()) } else { wanted.timeout };
-            let claim = Claim {
-                listener: wanted.listener,
-                slot: wanted.slot,
-                manager: wanted.manager,
-                lease: index,
-                ttl: wanted.ttl,
-                state: ClaimState::Waiting { once: wanted.once },
-                since: now,
-                timer: None,
+            let Acquire { call, target, terms, timeout, once, strategy } = wanted;
+            let index = state.lease_of(&target);
+            let patience = if once {
+                Some(state.patience())
+            } else if let Strategy::Poll(phases) = &*strategy
+                && let Some(most) = phases.patience()
+            {
+                Some(timeout.map_or(most, |timeout| timeout.min(most)))
+            } else {
+                timeout
             };
+            let claim = call.claim(index, terms, strategy, ClaimState::Waiting { once }, now);
             let claim = state.new_claim(claim, patience);
-            let waiter = Waiter { claim, ttl: wanted.ttl, once: wanted.once, renewed: wanted.renewed };
-            state.arrive(index, waiter, now);
+            state.arrive(index, terms.waiter(claim, once), now);
+            claim
+        })
+    }
+
+    /// Begins to turn what was left under the name `ticket` into a lock, with the number it had; the answer is an
+    /// [`Outcome`]. The command is sent by the next [`flush`](Core::flush).
+    pub fn adopt(&self, call: Call, lock: Lock, ticket: Token, fence: u64, terms: Terms) -> ClaimId {
+        self.change(|state, now| {
+            let patience = state.patience();
+            let claim = call.claim(usize::MAX, terms, Arc::new(Strategy::Adaptive), ClaimState::Adopting, now);
+            let claim = state.new_claim(claim, Some(patience));
+            state.begin_adoption(lock, ticket, fence, terms.waiter(claim, false));
             claim
         })
     }
@@ -140,21 +166,21 @@ impl Core {
             let Some(held) = state.claims.get_mut(&id).filter(|claim| claim.state == ClaimState::Held) else {
                 return false;
             };
-            held.ttl = ttl;
-            let claim = Claim {
-                listener: held.listener.clone(),
-                slot,
-                manager: held.manager,
-                lease: held.lease,
-                ttl,
-                state: ClaimState::Extending { of: id },
-                since: now,
-                timer: None,
-            };
-            let index = claim.lease;
-            let patience = state.patience_for(ttl);
-            let caller = state.new_claim(claim, Some(patience));
+            held.terms.ttl = ttl;
+            let (index, caller) = state.call_about(id, slot, ClaimState::Extending { of: id }, now);
             state.drive(index, now, |lease, cx| lease.extend(id, caller, ttl, cx));
+            true
+        })
+    }
+
+    /// Leaves a lock, for `ttl` from now, to whoever will be told its name; answered in `slot`, with the name. `false`: it isn't held.
+    pub fn detach(&self, id: ClaimId, slot: u32, ttl: Ttl) -> bool {
+        self.change(|state, now| {
+            if state.claims.get(&id).is_none_or(|claim| claim.state != ClaimState::Held) {
+                return false;
+            }
+            let (index, caller) = state.call_about(id, slot, ClaimState::Detaching { of: id }, now);
+            state.drive(index, now, |lease, cx| lease.detach(id, caller, ttl, cx));
             true
         })
     }
@@ -186,14 +212,11 @@ impl Core {
         (state.up, state.trouble.clone())
     }
 
-    /// The counters of a manager; and of all: commands sent, renewals among them, connections made.
-    pub fn counters(&self, manager: u32) -> (Counters, u64, u64, u64) {
-        let state = self.state.lock();
-        let own = state.managers.get(manager as usize).map(|manager| manager.counters).unwrap_or_default();
-        let renewals = state.renewals;
-        drop(state);
-        let (commands, connections) = self.store.counts();
-        (own, commands, renewals, connections)
+    /// The figures of a manager.
+    pub fn figures(&self, manager: u32) -> Figures {
+        let mut figures = self.state.lock().figures(manager);
+        (figures.commands, figures.connections) = self.store.counts();
+        figures
     }
 
     /// Ends everything of a JavaScript half that is no more, without telling it.
@@ -250,7 +273,32 @@ impl Core {
     }
 }
 
+impl Call {
+    fn claim(self, lease: usize, terms: Terms, strategy: Arc<Strategy>, state: ClaimState, since: Time) -> Claim {
+        let Call { listener, slot, manager } = self;
+        Claim { listener, slot, manager, lease, terms, strategy, state, since, timer: None }
+    }
+}
+
+impl Terms {
+    fn waiter(&self, claim: ClaimId, once: bool) -> Waiter {
+        Waiter { claim, ttl: self.ttl, once, renewed: self.renewed, max_hold: self.max_hold }
+    }
+}
+
 impl State {
+    /// A new call about a held lock; returns the lock's lease, and the call.
+    fn call_about(&mut self, id: ClaimId, slot: u32, about: ClaimState, now: Time) -> (usize, ClaimId) {
+        let Some(held) = self.claims.get(&id) else {
+            return (usize::MAX, id);
+        };
+        let (index, terms) = (held.lease, held.terms);
+        let call = Call { listener: held.listener.clone(), slot, manager: held.manager };
+        let claim = call.claim(index, terms, held.strategy.clone(), about, now);
+        let patience = self.patience_for(terms.ttl);
+        (index, self.new_claim(claim, Some(patience)))
+    }
+
     fn cancel(&mut self, id: ClaimId, now: Time) -> bool {
         let waiting = self.claims.get(&id).filter(|claim| matches!(claim.state, ClaimState::Waiting { .. }));
         let Some(index) = waiting.map(|claim| claim.lease) else {
@@ -266,8 +314,13 @@ impl State {
             return Released::NotHeld;
         };
         claim.state = ClaimState::Releasing;
-        let (index, ttl) = (claim.lease, claim.ttl);
-        self.drive(index, now, |lease, cx| lease.release(id, cx));
+        let (index, ttl) = (claim.lease, claim.terms.ttl);
+        let rest = claim.terms.min_hold.saturating_sub(now.since(claim.since));
+        self.was_held(id, now);
+        self.drive(index, now, |lease, cx| match rest.as_micros().div_ceil(1_000) as u32 {
+            0 => lease.release(id, cx),
+            rest => lease.park(id, Ttl::from_millis(rest), cx),
+        });
         let patience = self.patience_for(ttl);
         if let Some(claim) = self.claims.get_mut(&id) {
             // Not answered within the call.
@@ -289,10 +342,14 @@ impl State {
                     self.drive(index, now, |lease, cx| lease.leave(id, cx));
                     self.finish(id, Outcome::Closed);
                 }
+                ClaimState::Adopting => {
+                    self.give_up(id, now);
+                    self.finish(id, Outcome::Closed);
+                }
                 ClaimState::Held => {
                     self.drive(index, now, |lease, cx| lease.revoke(id, Loss::Closed, cx));
                 }
-                ClaimState::Releasing | ClaimState::Extending { .. } => {}
+                ClaimState::Releasing | ClaimState::Extending { .. } | ClaimState::Detaching { .. } => {}
             }
         }
     }
@@ -311,8 +368,8 @@ impl State {
         };
         self.timers.set(super::timers::Timer::Claim(id), &mut claim.timer, None);
         if let Some(manager) = self.managers.get_mut(claim.manager as usize) {
-            manager.counters.waiting -= 1;
-            manager.counters.failed += 1;
+            manager.statistics.counters.waiting -= 1;
+            manager.statistics.counters.failed += 1;
         }
     }
 }

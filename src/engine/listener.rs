@@ -1,9 +1,12 @@
 //! Who is told what came of a call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::Time;
 use crate::lease::{Loss, Token};
 use crate::store::Trouble;
+use crate::wait::Choice;
 
 /// A JavaScript half: everything that was called by it is answered to it.
 ///
@@ -15,6 +18,14 @@ pub trait Listener: Send + Sync {
     fn event(&self, slot: u32, event: Event);
     /// There is something to fetch.
     fn ring(&self);
+    /// When it last gave a sign of life. One that can't fall silent needn't say.
+    fn last_beat(&self) -> Time {
+        Time::now()
+    }
+    /// Whether it is to hear of each renewal.
+    fn wants_renewals(&self) -> bool {
+        false
+    }
 }
 
 /// What a call came to, or what became of a lock.
@@ -28,6 +39,8 @@ pub enum Outcome {
         fence: u64,
         /// How long it took.
         waited: Duration,
+        /// For a lock that competes with others of this core for its keys: how many holds of its owner there are.
+        holds: Option<u32>,
     },
     /// acquire, one attempt: somebody else has it.
     Busy(Wait),
@@ -43,7 +56,13 @@ pub enum Outcome {
     Released(bool),
     /// extend: done.
     Extended,
-    /// A held lock, or an extend of it: it isn't ours any more.
+    /// detach: done, and the name the lock goes by.
+    Detached(Token),
+    /// A held lock: it was renewed. Only for those who want to hear of it.
+    Renewed,
+    /// A held lock: it isn't renewed any more, because its listener gave no sign of life for this long.
+    Stalled(Duration),
+    /// A held lock, or an extend, detach or adoption of one: it isn't ours any more.
     Lost(Loss),
 }
 
@@ -74,6 +93,15 @@ pub enum Phase {
 /// Something about the connection.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// The adaptive strategy waits for a key in another way than before.
+    Adapted {
+        /// The full key; the first of several.
+        key: Arc<str>,
+        /// The way.
+        choice: Choice,
+        /// Of the hold times that decided.
+        p99: Option<Duration>,
+    },
     /// It broke, or couldn't be made. Comes for each attempt.
     Unavailable(Trouble),
     /// It is there; `again`: after trouble.

@@ -1,14 +1,23 @@
 //! What happens between a call and its answer: callers, timers, renewal, and the gives that must not be forgotten.
 
+mod adoptions;
 mod claims;
 mod core;
+mod figures;
+mod life;
 mod listener;
 mod orphans;
+mod patience;
+mod polling;
 mod registry;
 mod replies;
 mod state;
+mod statistics;
 mod timers;
 
-pub use self::core::{Acquire, Core, Released};
+pub use self::core::{Acquire, Call, Core, Released, Target};
+pub use claims::Terms;
+pub use figures::Figures;
 pub use listener::{Event, Listener, Outcome, Phase, Wait};
 pub use registry::{Options, Where, open};
+pub use statistics::{Counters, Distribution};

@@ -1,92 +1,110 @@
-//! Tokens that nobody holds and that the server may still know: their gives are repeated until answered, or
-//! until there can be nothing left to give.
+//! Tokens that nobody holds and that the server may still know: what ends them is repeated until answered, or until there
+//! can be nothing left to end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
 use crate::clock::Time;
-use crate::lease::{ClaimId, Op, Token, Ttl};
-use crate::store::Command;
+use crate::lease::{ClaimId, Op, Token};
+use crate::store::{Command, Lock};
 
 /// How often a give is repeated.
 pub(super) const BEAT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Orphan {
-    key: Arc<str>,
-    ttl: Ttl,
+struct Orphan {
+    lock: Lock,
+    /// A give, or a park.
+    op: Op,
     caller: Option<ClaimId>,
     /// After this the server has forgotten the token by itself.
     until: Time,
     /// An earlier command may still be executed, after a give was: an answer before that instant doesn't settle it.
     tainted: Option<Time>,
-    /// A give of it was sent and not answered.
+    /// It was sent and not answered.
     repeated: bool,
 }
 
+/// What is to be done: a token can have to be parked, and given once that was answered.
+type Name = (Token, bool);
+
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
-    by_token: FxHashMap<Token, Orphan>,
+    by_name: FxHashMap<Name, Orphan>,
+}
+
+fn name(command: &Command) -> Name {
+    (command.token, matches!(command.op, Op::Park { .. }))
 }
 
 impl Orphans {
     pub(super) fn is_empty(&self) -> bool {
-        self.by_token.is_empty()
+        self.by_name.is_empty()
     }
 
-    /// Takes a give in that couldn't be sent, wasn't answered, or may have to be repeated.
-    pub(super) fn adopt(&mut self, give: &Command, now: Time) {
-        let Op::Give { ttl, tainted } = give.op else {
-            return;
+    /// Takes a give or park in that couldn't be sent, wasn't answered, or may have to be repeated.
+    pub(super) fn adopt(&mut self, command: &Command, now: Time) {
+        let (ttl, tainted) = match command.op {
+            Op::Give { ttl, tainted } => (ttl, tainted),
+            Op::Park { ttl, .. } => (ttl, None),
+            _ => return,
         };
         let until = tainted.unwrap_or(now).max(ttl.forgotten(now));
-        let orphan = Orphan { key: give.key.clone(), ttl, caller: give.caller, until, tainted, repeated: false };
-        let known = self.by_token.entry(give.token).or_insert(orphan);
+        let orphan = Orphan {
+            lock: command.lock.clone(),
+            op: command.op,
+            caller: command.caller,
+            until,
+            tainted,
+            repeated: false,
+        };
+        let known = self.by_name.entry(name(command)).or_insert(orphan);
         // No lease is renewed after its give: only a command that may still come makes it longer.
         known.until = known.until.max(tainted.unwrap_or(known.until));
         known.tainted = known.tainted.max(tainted);
-        known.caller = known.caller.or(give.caller);
+        known.caller = known.caller.or(command.caller);
     }
 
-    /// A give was sent and not answered.
-    pub(super) fn repeat(&mut self, token: Token) {
-        if let Some(orphan) = self.by_token.get_mut(&token) {
+    /// It was sent and not answered.
+    pub(super) fn repeat(&mut self, command: &Command) {
+        if let Some(orphan) = self.by_name.get_mut(&name(command)) {
             orphan.repeated = true;
         }
     }
 
-    /// Whether an earlier give wasn't answered.
-    pub(super) fn was_repeated(&self, token: Token) -> bool {
-        self.by_token.get(&token).is_some_and(|orphan| orphan.repeated)
+    /// Whether an earlier one wasn't answered.
+    pub(super) fn was_repeated(&self, command: &Command) -> bool {
+        self.by_name.get(&name(command)).is_some_and(|orphan| orphan.repeated)
     }
 
-    /// A give was answered: whether the key was freed by it or wasn't ours.
-    pub(super) fn answered(&mut self, token: Token, now: Time) {
-        if self.by_token.get(&token).is_some_and(|orphan| orphan.tainted.is_none_or(|until| until <= now)) {
-            self.by_token.remove(&token);
+    /// It was answered: whether the key was freed by it or wasn't ours.
+    pub(super) fn answered(&mut self, command: &Command, now: Time) {
+        let name = name(command);
+        if self.by_name.get(&name).is_some_and(|orphan| orphan.tainted.is_none_or(|until| until <= now)) {
+            self.by_name.remove(&name);
         }
     }
 
     /// The server will never do it.
-    pub(super) fn abandon(&mut self, token: Token) {
-        self.by_token.remove(&token);
+    pub(super) fn abandon(&mut self, command: &Command) {
+        self.by_name.remove(&name(command));
     }
 
     /// Forgets those that the server has forgotten.
     pub(super) fn forget(&mut self, now: Time) {
-        self.by_token.retain(|_, orphan| now < orphan.until);
+        self.by_name.retain(|_, orphan| now < orphan.until);
     }
 
-    /// The gives to send now.
-    pub(super) fn gives(&mut self) -> Vec<Command> {
-        let give = |(token, orphan): (&Token, &mut Orphan)| Command {
-            key: orphan.key.clone(),
-            token: *token,
-            op: Op::Give { ttl: orphan.ttl, tainted: orphan.tainted },
-            caller: orphan.caller.take(),
+    /// What to send now.
+    pub(super) fn commands(&mut self) -> Vec<Command> {
+        let command = |((token, _), orphan): (&Name, &mut Orphan)| {
+            let op = match orphan.op {
+                Op::Give { ttl, .. } => Op::Give { ttl, tainted: orphan.tainted },
+                park => park,
+            };
+            Command { lock: orphan.lock.clone(), lease: usize::MAX, token: *token, op, caller: orphan.caller.take() }
         };
-        self.by_token.iter_mut().map(give).collect()
+        self.by_name.iter_mut().map(command).collect()
     }
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use rand::RngExt;
-
+use super::claims::State as ClaimState;
 use super::state::State;
 use super::{Event, Outcome};
 use crate::clock::Time;
@@ -21,7 +20,8 @@ impl State {
         let Reply { command, sent, answer } = reply;
         match command.op {
             Op::Take { ttl, .. } => self.take_answered(&command, ttl, sent, answer, now),
-            Op::Give { .. } => self.give_answered(&command, answer, now),
+            Op::Give { .. } | Op::Park { .. } => self.give_answered(&command, answer, now),
+            Op::Adopt { .. } => self.adopt_answered(&command, sent, answer, now),
             Op::Keep { ttl, block } => self.keep_answered(&command, ttl, block, sent, answer, now),
             Op::Swap { to, ttl } => self.swap_answered(&command, to, ttl, sent, answer, now),
         }
@@ -31,41 +31,39 @@ impl State {
         let token = command.token;
         // Executed at any time until now.
         let forgotten = ttl.forgotten(now);
-        let index = self.find(&command.key);
-        let current = index.filter(|index| self.has_token(*index, token));
-        let Some(index) = current else {
+        let index = command.lease;
+        if !self.has_token(index, token) {
             // Nobody waits for it any more. Its give was sent behind it; but a connection may have broken in between, and
             // a command that found the script gone is sent again, behind what came after it.
             let tainted = matches!(answer, Answer::Unanswered(_)).then_some(forgotten);
             let give = Command { op: Op::Give { ttl, tainted }, caller: None, ..command.clone() };
             match answer {
                 Answer::Unanswered(_) => self.adopt(&give, now),
-                Answer::Done(_) | Answer::Failed(_) if self.up => {
-                    self.gives += 1;
-                    self.store.submit(give);
-                }
-                Answer::Done(_) | Answer::Failed(_) => self.adopt(&give, now),
+                Answer::Done(_) | Answer::Joined { .. } | Answer::Failed(_) => self.give_now(give, now),
                 _ => {}
             }
             return;
-        };
+        }
         match answer {
             Answer::Done(last) => {
                 self.drive(index, now, |lease, cx| lease.granted(token, last, sent, cx));
             }
+            Answer::Joined { last, holds } => {
+                if let Some(entry) = self.leases.get_mut(index) {
+                    entry.holds = holds;
+                }
+                self.drive(index, now, |lease, cx| lease.granted(token, last, sent, cx));
+            }
             Answer::Taken { left, holder } => {
-                let pause = self.pause(index);
                 if let Some(entry) = self.leases.get_mut(index) {
                     entry.trouble = None;
                     entry.holder = Some(holder.clone()).filter(|holder| !holder.is_empty());
                 }
-                // Sleeping longer than the holder's lease lasts makes no sense.
-                let expiry = left.map(|left| Duration::from_millis(left + self.random.random_range(1..=10)));
-                let again = now + expiry.map_or(pause, |expiry| expiry.min(pause));
-                self.drive(index, now, |lease, cx| lease.taken(token, Some(holder), again, cx));
+                self.drive(index, now, |lease, cx| lease.taken(token, Some(holder), now + BACKOFF.cap, cx));
+                self.poll_later(index, token, left, now);
             }
             Answer::Failed(trouble) => {
-                let again = now + self.pause(index);
+                let again = now + self.pause_after_trouble(index);
                 if let Some(entry) = self.leases.get_mut(index) {
                     // The script may have failed behind the point where the key was ours.
                     entry.lease.refused(token, again);
@@ -87,16 +85,15 @@ impl State {
 
     fn give_answered(&mut self, command: &Command, answer: Answer, now: Time) {
         self.gives = self.gives.saturating_sub(1);
-        let token = command.token;
         let mine = match answer {
-            Answer::Done(_) => true,
+            Answer::Done(_) | Answer::Joined { .. } => true,
             // If an earlier give of it wasn't answered, it is that one which found the key ours.
-            Answer::NotOurs | Answer::Taken { .. } => self.orphans.was_repeated(token),
+            Answer::NotOurs | Answer::Taken { .. } => self.orphans.was_repeated(command),
             Answer::Failed(trouble) if trouble.class() == Class::Passing => {
                 return self.adopt(command, now);
             }
             Answer::Failed(trouble) => {
-                self.orphans.abandon(token);
+                self.orphans.abandon(command);
                 if let Some(caller) = command.caller {
                     // Data of another kind is not our lock; anything else is for the caller to know.
                     let gone = trouble.class() == Class::WrongType;
@@ -106,12 +103,12 @@ impl State {
             }
             Answer::Unanswered(_) => {
                 self.adopt(command, now);
-                return self.orphans.repeat(token);
+                return self.orphans.repeat(command);
             }
             Answer::Unsent => return self.adopt(command, now),
         };
         if !self.orphans.is_empty() {
-            self.orphans.answered(token, now);
+            self.orphans.answered(command, now);
         }
         if let Some(caller) = command.caller {
             self.finish(caller, Outcome::Released(mine));
@@ -119,16 +116,17 @@ impl State {
     }
 
     fn keep_answered(&mut self, command: &Command, ttl: Ttl, block: u32, sent: Time, answer: Answer, now: Time) {
-        let token = command.token;
-        let Some(index) = self.find(&command.key) else {
+        let (token, index) = (command.token, command.lease);
+        if !self.leases.contains(index) {
             // Given back in the meantime; an extend that came before has its answer all the same.
             return self.extend_answered(command.caller, &answer);
-        };
+        }
         match answer {
-            Answer::Done(last) => {
+            Answer::Done(last) | Answer::Joined { last, .. } => {
                 let numbers = (block > 0).then_some((last, block));
                 let extended = command.caller.is_some();
                 self.drive(index, now, |lease, cx| lease.kept(token, sent, ttl, numbers, extended, cx));
+                self.tell_renewed(index, token);
                 self.extended(command.caller);
             }
             Answer::NotOurs | Answer::Taken { .. } => {
@@ -145,8 +143,8 @@ impl State {
     }
 
     fn swap_answered(&mut self, command: &Command, to: Token, ttl: Ttl, sent: Time, answer: Answer, now: Time) {
-        let renamed = |index: &usize| self.leases.get(*index).is_some_and(|entry| entry.lease.is_renamed_to(to));
-        let Some(index) = self.find(&command.key).filter(renamed) else {
+        let index = command.lease;
+        if !self.leases.get(index).is_some_and(|entry| entry.lease.is_renamed_to(to)) {
             if matches!(answer, Answer::Unanswered(_)) {
                 let op = Op::Give { ttl, tainted: Some(ttl.forgotten(now)) };
                 for token in [command.token, to] {
@@ -154,12 +152,12 @@ impl State {
                 }
             }
             return self.extend_answered(command.caller, &answer);
-        };
+        }
         // A later renaming may be under way: what comes of this one concerns the lease by its present name.
         let token = self.leases.get(index).and_then(|entry| entry.lease.token()).unwrap_or(to);
         let until = Some(ttl.forgotten(now));
         match answer {
-            Answer::Done(_) => {
+            Answer::Done(_) | Answer::Joined { .. } => {
                 self.drive(index, now, |lease, cx| lease.swapped(to, sent, ttl, cx));
                 self.extended(command.caller);
             }
@@ -188,6 +186,7 @@ impl State {
         let again = (refused.is_some() || self.up).then(|| now + ttl.renewal_retry());
         self.drive(index, now, |lease, _| lease.failed(token, until, again));
         if let (Some(caller), Some(trouble)) = (command.caller, refused) {
+            self.give_up(caller, now);
             self.finish(caller, Outcome::Unavailable(trouble));
         }
     }
@@ -200,9 +199,11 @@ impl State {
 
     fn extended(&mut self, caller: Option<ClaimId>) {
         if let Some(caller) = caller
-            && self.claims.contains_key(&caller)
+            && let Some(claim) = self.claims.get(&caller)
         {
-            self.finish(caller, Outcome::Extended);
+            // A detach that is done has been told with the lock's end; left over is one whose holder gave the lock back.
+            let detaching = matches!(claim.state, ClaimState::Detaching { .. });
+            self.finish(caller, if detaching { Outcome::Lost(Loss::Taken) } else { Outcome::Extended });
         }
     }
 
@@ -218,15 +219,6 @@ impl State {
         if let Some(caller) = caller {
             self.finish(caller, Outcome::Lost(Loss::Taken));
         }
-    }
-
-    /// The pause until the next attempt.
-    fn pause(&mut self, index: usize) -> Duration {
-        let polls = self.leases.get_mut(index).map_or(1, |entry| {
-            entry.polls += 1;
-            entry.polls
-        });
-        BACKOFF.pause(polls, &mut self.random)
     }
 
     fn has_token(&self, index: usize, token: Token) -> bool {
@@ -258,6 +250,7 @@ impl State {
         let again = self.trouble.take().is_some();
         self.tell_managers(&Event::Available { again });
         self.give_orphans(now);
+        self.resume_adoptions();
         let all: Vec<usize> = self.leases.iter().map(|(index, _)| index).collect();
         for index in all {
             self.drive(index, now, |lease, cx| lease.resume(cx));

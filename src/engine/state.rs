@@ -4,18 +4,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
 use rand::rngs::SmallRng;
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
+use super::adoptions::Adoption;
 use super::claims::{Claim, Manager, State as ClaimState};
 use super::orphans::{self, Orphans};
+use super::polling::Pacing;
+use super::statistics::Statistics;
 use super::timers::{Timer, Timers};
-use super::{Event, Listener, Outcome, Phase, Wait};
+use super::{Event, Listener, Outcome, Phase, Target, Wait};
 use crate::clock::Time;
-use crate::lease::{Action, ClaimId, Cx, Lease, Loss, Op, Standing, Token, Turns, Waiter};
+use crate::lease::{Action, ClaimId, CoreId, Cx, Lease, Loss, Op, Token, Turns, Waiter};
 use crate::link::Trouble;
-use crate::store::{Command, Store};
+use crate::store::{Command, Keys, Lock, Store};
+use crate::wait::HoldTimes;
 
 pub(super) struct State {
     pub(super) store: Arc<dyn Store>,
@@ -25,20 +30,25 @@ pub(super) struct State {
     pub(super) trouble: Option<Trouble>,
     pub(super) leases: Slab<Entry>,
     by_key: HashMap<Arc<str>, usize>,
+    /// Those of several keys.
+    by_keys: HashMap<Keys, usize>,
     pub(super) claims: FxHashMap<ClaimId, Claim>,
     last_claim: u64,
     pub(super) managers: Slab<Manager>,
-    turns: Turns,
+    pub(super) turns: Turns,
     pub(super) timers: Timers,
     pub(super) orphans: Orphans,
-    orphans_timer: Option<Time>,
+    pub(super) orphans_timer: Option<Time>,
+    /// Tickets that are being turned into locks.
+    pub(super) adoptions: FxHashMap<ClaimId, Adoption>,
+    pub(super) hold_times: HoldTimes<Keys>,
     pub(super) random: SmallRng,
     /// How long a caller waits for the answer to a single command.
     patience: Duration,
     /// Gives that were sent and aren't answered.
     pub(super) gives: usize,
     pub(super) renewals: u64,
-    /// Extends that aren't answered: whether it is worth looking for one.
+    /// Extends and detaches that aren't answered: whether it is worth looking for one.
     extending: usize,
     /// Kept between calls for its capacity.
     actions: Vec<Action>,
@@ -48,13 +58,21 @@ pub(super) struct State {
 
 /// A lease that somebody wants or has.
 pub(super) struct Entry {
-    key: Arc<str>,
+    pub(super) lock: Lock,
     pub(super) lease: Lease,
-    timer: Option<Time>,
-    /// Attempts since the lock was last ours, for the pauses between them.
-    pub(super) polls: u32,
+    /// Names its turns, if they compete with other leases of this core for a key: then they are another process's to them.
+    turns: Option<Turns>,
+    pub(super) timer: Option<Time>,
+    /// The wait for another process that has it.
+    pub(super) pacing: Option<Pacing>,
+    /// Attempts since the lock was last ours that met trouble, for the pauses between them.
+    pub(super) failures: u32,
+    /// Somebody waited for it since it was first wanted.
+    pub(super) contended: bool,
     /// Who had it when we last asked.
     pub(super) holder: Option<String>,
+    /// How many holds of its owner there were when it was last granted.
+    pub(super) holds: u32,
     /// The last attempt failed, and why.
     pub(super) trouble: Option<Trouble>,
 }
@@ -67,6 +85,7 @@ impl State {
             trouble: None,
             leases: Slab::new(),
             by_key: HashMap::new(),
+            by_keys: HashMap::new(),
             claims: FxHashMap::default(),
             last_claim: 0,
             managers: Slab::new(),
@@ -74,6 +93,8 @@ impl State {
             timers: Timers::default(),
             orphans: Orphans::default(),
             orphans_timer: None,
+            adoptions: FxHashMap::default(),
+            hold_times: HoldTimes::default(),
             random: rand::make_rng(),
             patience,
             gives: 0,
@@ -86,7 +107,7 @@ impl State {
 
     /// Whether there is anything a connection is needed for.
     pub(super) fn wants_connection(&self) -> bool {
-        !self.leases.is_empty() || !self.orphans.is_empty()
+        !self.leases.is_empty() || !self.orphans.is_empty() || !self.adoptions.is_empty()
     }
 
     /// Those who must be rung, once the state is unlocked.
@@ -102,37 +123,69 @@ impl State {
         let id = ClaimId(self.last_claim);
         let due = patience.map(|patience| claim.since + patience);
         self.timers.set(Timer::Claim(id), &mut claim.timer, due);
-        if matches!(claim.state, ClaimState::Waiting { .. })
+        if matches!(claim.state, ClaimState::Waiting { .. } | ClaimState::Adopting)
             && let Some(manager) = self.managers.get_mut(claim.manager as usize)
         {
-            manager.counters.waiting += 1;
+            manager.statistics.counters.waiting += 1;
         }
-        self.extending += usize::from(matches!(claim.state, ClaimState::Extending { .. }));
+        self.extending += usize::from(claim.state.of().is_some());
         self.claims.insert(id, claim);
         id
     }
 
-    /// The lease of a key, made if nobody wanted it before.
-    pub(super) fn lease_of(&mut self, key: &str) -> usize {
-        if let Some(index) = self.by_key.get(key) {
-            return *index;
-        }
-        let key: Arc<str> = key.into();
-        let entry =
-            Entry { key: key.clone(), lease: Lease::default(), timer: None, polls: 0, holder: None, trouble: None };
-        let index = self.leases.insert(entry);
-        self.by_key.insert(key, index);
-        index
+    pub(super) fn statistics_of(&mut self, claim: ClaimId) -> Option<&mut Statistics> {
+        let manager = self.claims.get(&claim)?.manager as usize;
+        self.managers.get_mut(manager).map(|manager| &mut manager.statistics)
     }
 
-    pub(super) fn find(&self, key: &str) -> Option<usize> {
-        self.by_key.get(key).copied()
+    /// The lease of a lock, made if nobody wanted it before. Turns of one owner hold a lock together, so each has a lease of its own.
+    pub(super) fn lease_of(&mut self, target: &Target<'_>) -> usize {
+        let known = match target {
+            Target::Key(key) => self.by_key.get(*key),
+            Target::Lock(Lock { keys: Keys::One(key), owner: None }) => self.by_key.get(key),
+            Target::Lock(Lock { keys, owner: None }) => self.by_keys.get(keys),
+            Target::Lock(_) => None,
+        };
+        if let Some(index) = known {
+            return *index;
+        }
+        let lock = match target {
+            Target::Key(key) => Lock::plain((*key).into()),
+            Target::Lock(lock) => lock.clone(),
+        };
+        let turns = lock.plain_key().is_none().then(|| Turns::new(CoreId::new(self.random.random())));
+        let entry = Entry {
+            lock: lock.clone(),
+            lease: Lease::default(),
+            turns,
+            timer: None,
+            pacing: None,
+            failures: 0,
+            contended: false,
+            holder: None,
+            holds: 1,
+            trouble: None,
+        };
+        let index = self.leases.insert(entry);
+        match lock {
+            Lock { keys: Keys::One(key), owner: None } => {
+                self.by_key.insert(key, index);
+            }
+            Lock { keys, owner: None } => {
+                self.by_keys.insert(keys, index);
+            }
+            Lock { owner: Some(_), .. } => {}
+        }
+        index
     }
 
     /// A waiting caller joins the queue of its lease.
     pub(super) fn arrive(&mut self, index: usize, waiter: Waiter, now: Time) {
         if !self.up {
             self.store.wake();
+        }
+        if let Some(entry) = self.leases.get_mut(index) {
+            entry.contended |= !entry.lease.is_idle();
         }
         self.drive(index, now, |lease, cx| lease.arrive(waiter, cx));
     }
@@ -154,9 +207,9 @@ impl State {
         };
         self.timers.set(Timer::Claim(id), &mut claim.timer, None);
         if let Some(manager) = self.managers.get_mut(claim.manager as usize) {
-            manager.counters.count(&claim.state, &outcome);
+            manager.statistics.count(claim.state, &outcome);
         }
-        self.extending -= usize::from(matches!(claim.state, ClaimState::Extending { .. }));
+        self.extending -= usize::from(claim.state.of().is_some());
         let listener = claim.listener.clone();
         let slot = claim.slot;
         if let Outcome::Granted { .. } = outcome {
@@ -168,7 +221,7 @@ impl State {
         self.will_ring(listener);
     }
 
-    fn will_ring(&mut self, listener: Arc<dyn Listener>) {
+    pub(super) fn will_ring(&mut self, listener: Arc<dyn Listener>) {
         if !self.ring.iter().any(|other| Arc::ptr_eq(other, &listener)) {
             self.ring.push(listener);
         }
@@ -194,7 +247,8 @@ impl State {
     ) -> Option<R> {
         let mut actions = std::mem::take(&mut self.actions);
         let entry = self.leases.get_mut(index)?;
-        let mut cx = Cx { now, turns: &mut self.turns, out: &mut actions };
+        let turns = entry.turns.as_mut().unwrap_or(&mut self.turns);
+        let mut cx = Cx { now, turns, out: &mut actions };
         let result = event(&mut entry.lease, &mut cx);
         for action in actions.drain(..) {
             self.act(index, action, now);
@@ -203,8 +257,11 @@ impl State {
         if let Some(entry) = self.leases.get_mut(index) {
             if entry.lease.is_idle() {
                 self.timers.set(Timer::Lease(index), &mut entry.timer, None);
-                let entry = self.leases.remove(index);
-                self.by_key.remove(&entry.key);
+                match self.leases.remove(index).lock {
+                    Lock { keys: Keys::One(key), owner: None } => self.by_key.remove(&key),
+                    Lock { keys, owner: None } => self.by_keys.remove(&keys),
+                    Lock { owner: Some(_), .. } => None,
+                };
             } else {
                 self.timers.set(Timer::Lease(index), &mut entry.timer, entry.lease.due());
             }
@@ -218,7 +275,8 @@ impl State {
             Action::Granted { claim, fence, handed_on } => self.granted(index, claim, fence, handed_on, now),
             Action::Refused { claim } => self.refused(index, claim, now),
             Action::Released { claim } => self.finish(claim, Outcome::Released(true)),
-            Action::Lost { claim, loss } => self.lost(claim, loss),
+            Action::Detached { claim, token } => self.detached(claim, token, now),
+            Action::Lost { claim, loss } => self.lost(claim, loss, now),
         }
     }
 
@@ -226,20 +284,23 @@ impl State {
         let Some(entry) = self.leases.get_mut(index) else {
             return;
         };
-        entry.polls = 0;
+        entry.failures = 0;
         entry.holder = None;
         entry.trouble = None;
+        let pacing = entry.pacing.take();
+        let holds = entry.lock.plain_key().is_none().then_some(entry.holds);
         let Some(token) = entry.lease.token() else {
             return;
         };
-        let Some(known) = self.claims.get(&claim) else {
+        let Some(known) = self.claims.get_mut(&claim) else {
             return;
         };
-        let waited = now.since(known.since);
-        if handed_on && let Some(manager) = self.managers.get_mut(known.manager as usize) {
-            manager.counters.handed_on += 1;
+        let waited = now.since(std::mem::replace(&mut known.since, now));
+        self.count_way(claim, handed_on, pacing);
+        if let Some(statistics) = self.statistics_of(claim) {
+            statistics.waited(waited);
         }
-        self.finish(claim, Outcome::Granted { token, fence, waited });
+        self.finish(claim, Outcome::Granted { token, fence, waited, holds });
     }
 
     fn refused(&mut self, index: usize, claim: ClaimId, now: Time) {
@@ -249,39 +310,44 @@ impl State {
         self.finish(claim, Outcome::Busy(Wait { waited, attempts, phase, holder }));
     }
 
-    fn lost(&mut self, claim: ClaimId, loss: Loss) {
-        if self.extending > 0 {
-            let of_this =
-                |(id, other): (&ClaimId, &Claim)| (other.state == ClaimState::Extending { of: claim }).then_some(*id);
-            let extends: Vec<ClaimId> = self.claims.iter().filter_map(of_this).collect();
-            for extend in extends {
-                self.finish(extend, Outcome::Lost(loss));
-            }
+    fn lost(&mut self, claim: ClaimId, loss: Loss, now: Time) {
+        for call in self.calls_about(claim) {
+            self.finish(call, Outcome::Lost(loss));
         }
         // A release that found its deadline passed: the answer to it says so, nothing was taken from anybody.
         let releasing = self.claims.get(&claim).is_some_and(|claim| claim.state == ClaimState::Releasing);
+        if !releasing {
+            self.was_held(claim, now);
+        }
         self.finish(claim, if releasing { Outcome::Released(false) } else { Outcome::Lost(loss) });
     }
 
+    /// Extends and detaches of a lock that aren't answered.
+    pub(super) fn calls_about(&self, claim: ClaimId) -> Vec<ClaimId> {
+        if self.extending == 0 {
+            return Vec::new();
+        }
+        let about = |(id, other): (&ClaimId, &Claim)| (other.state.of() == Some(claim)).then_some(*id);
+        self.claims.iter().filter_map(about).collect()
+    }
+
     fn send(&mut self, index: usize, token: Token, op: Op, caller: Option<ClaimId>, now: Time) {
-        let Some(key) = self.leases.get(index).map(|entry| entry.key.clone()) else {
+        let Some(lock) = self.leases.get(index).map(|entry| entry.lock.clone()) else {
             return;
         };
-        let command = Command { key, token, op, caller };
-        if let Op::Give { tainted, .. } = op
-            && (!self.up || tainted.is_some_and(|until| now < until))
-        {
+        let command = Command { lock, lease: index, token, op, caller };
+        let ends = matches!(op, Op::Give { .. } | Op::Park { .. });
+        let tainted = matches!(op, Op::Give { tainted: Some(until), .. } if now < until);
+        if ends && (!self.up || tainted) {
             self.adopt(&command, now);
         }
         if self.up {
-            self.gives += usize::from(matches!(op, Op::Give { .. }));
+            self.gives += usize::from(ends);
             self.renewals += u64::from(matches!(op, Op::Keep { .. }));
             self.store.submit(command);
         } else {
             self.store.wake();
-            if !matches!(op, Op::Give { .. })
-                && let Some(entry) = self.leases.get_mut(index)
-            {
+            if !ends && let Some(entry) = self.leases.get_mut(index) {
                 entry.lease.failed(token, None, None);
             }
         }
@@ -301,117 +367,12 @@ impl State {
         let again = (!self.orphans.is_empty()).then(|| now + orphans::BEAT);
         self.timers.set(Timer::Orphans, &mut self.orphans_timer, again);
         if self.up {
-            for give in self.orphans.gives() {
+            for give in self.orphans.commands() {
                 self.gives += 1;
                 self.store.submit(give);
             }
         } else if again.is_some() {
             self.store.wake();
-        }
-    }
-
-    // ----- time ---------------------------------------------------------------------------------------------------
-
-    /// Does all that is due.
-    pub(super) fn tick(&mut self, now: Time) {
-        while let Some(timer) = self.timers.pop(now) {
-            match timer {
-                Timer::Orphans => {
-                    self.orphans_timer = None;
-                    self.give_orphans(now);
-                }
-                Timer::Lease(index) => {
-                    if let Some(entry) = self.leases.get_mut(index) {
-                        entry.timer = None;
-                    }
-                    self.drive(index, now, |lease, cx| lease.tick(cx));
-                }
-                Timer::Claim(id) => self.out_of_patience(id, now),
-            }
-        }
-    }
-
-    fn out_of_patience(&mut self, id: ClaimId, now: Time) {
-        let Some(claim) = self.claims.get_mut(&id) else {
-            return;
-        };
-        claim.timer = None;
-        let (index, waited, state) = (claim.lease, now.since(claim.since), claim.state);
-        match state {
-            ClaimState::Held => {}
-            ClaimState::Releasing | ClaimState::Extending { .. } => {
-                let outcome = Outcome::Unavailable(self.no_answer(waited));
-                self.finish(id, outcome);
-            }
-            ClaimState::Waiting { once } => {
-                // A single attempt is never a matter of time: what it meets is said at once.
-                let outcome = if once {
-                    Outcome::Unavailable(self.no_answer(waited))
-                } else {
-                    self.timed_out(index, id, waited)
-                };
-                self.drive(index, now, |lease, cx| lease.leave(id, cx));
-                self.finish(id, outcome);
-            }
-        }
-    }
-
-    /// A lock that is taken, or a store that can't be used? Only the first is a time-out.
-    fn timed_out(&self, index: usize, id: ClaimId, waited: Duration) -> Outcome {
-        let Some(entry) = self.leases.get(index) else {
-            return Outcome::Closed;
-        };
-        if let Some(trouble) = self.trouble.as_ref().or(entry.trouble.as_ref()) {
-            return Outcome::Unavailable(trouble.clone());
-        }
-        let (standing, attempts) = entry.lease.standing();
-        let first = entry.lease.is_first(id);
-        let (phase, holder) = match standing {
-            Standing::Asking | Standing::Idle if !self.up => (Phase::Connecting, None),
-            Standing::Asking | Standing::Idle => {
-                return Outcome::Unavailable(self.no_answer(waited));
-            }
-            Standing::Taken(holder) if first => (Phase::Spinning, holder),
-            Standing::Taken(holder) => (Phase::Queued, holder),
-            Standing::Held => (Phase::Queued, None),
-        };
-        let holder = holder.filter(|holder| !holder.is_empty()).map(str::to_owned);
-        // Those behind the first in line have asked nobody.
-        let attempts = if phase == Phase::Queued { 0 } else { attempts };
-        Outcome::TimedOut(Wait { waited, attempts, phase, holder })
-    }
-
-    fn no_answer(&self, waited: Duration) -> Trouble {
-        self.trouble
-            .clone()
-            .unwrap_or_else(|| Trouble::passing("ETIMEDOUT", format!("no answer within {} ms", waited.as_millis())))
-    }
-}
-
-impl super::claims::Counters {
-    fn count(&mut self, state: &ClaimState, outcome: &Outcome) {
-        match state {
-            ClaimState::Waiting { .. } => {
-                self.waiting -= 1;
-                match outcome {
-                    Outcome::Granted { .. } => {
-                        self.acquired += 1;
-                        self.held += 1;
-                    }
-                    Outcome::Busy(_) => self.busy += 1,
-                    Outcome::TimedOut(_) => self.timeouts += 1,
-                    _ => self.failed += 1,
-                }
-            }
-            ClaimState::Held | ClaimState::Releasing => {
-                self.held -= 1;
-                match outcome {
-                    Outcome::Released(true) => self.released += 1,
-                    Outcome::Lost(_) => self.lost += 1,
-                    _ => {}
-                }
-            }
-            ClaimState::Extending { .. } => {}
         }
     }
 }

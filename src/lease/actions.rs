@@ -34,6 +34,13 @@ pub enum Action {
         /// Who.
         claim: ClaimId,
     },
+    /// The caller's lock goes on under a name that another owner will ask for: it isn't the caller's any more.
+    Detached {
+        /// Who.
+        claim: ClaimId,
+        /// The name.
+        token: Token,
+    },
     /// The caller doesn't have the lock any more.
     Lost {
         /// Who.
@@ -43,7 +50,7 @@ pub enum Action {
     },
 }
 
-/// Why a lock was lost.
+/// Why a lock was lost. The order is that of `LOSSES` in lib/errors.js.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Its deadline passed, and nobody tried to renew it.
@@ -52,6 +59,10 @@ pub enum Loss {
     Taken,
     /// Renewal wasn't confirmed until the deadline.
     Unreachable,
+    /// It wasn't renewed, because whoever holds it gave no sign of life.
+    Stalled,
+    /// It was held for as long as it may be.
+    MaxHold,
     /// The manager was closed.
     Closed,
 }
@@ -80,6 +91,10 @@ pub struct Cx<'a> {
 }
 
 impl Cx<'_> {
+    pub(super) fn next_token(&mut self, ttl: super::Ttl) -> Token {
+        self.turns.next(ttl.claim())
+    }
+
     pub(super) fn send(&mut self, token: Token, op: Op, caller: Option<ClaimId>) {
         self.out.push(Action::Send { token, op, caller });
     }

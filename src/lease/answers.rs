@@ -26,24 +26,9 @@ impl Lease {
         let Some(first) = self.queue.front().copied() else {
             return;
         };
-        let mut held = Held {
-            token,
-            ttl,
-            deadline,
-            confirmed: sent,
-            numbers: Numbers::block(last, block),
-            block,
-            holder: Holder { claim: first.claim, ttl, renewed: first.renewed, extends: false, deadline },
-            since: cx.now,
-            served: 0,
-            contended,
-            keeping: false,
-            doubtful: false,
-            again: None,
-            swaps: Vec::new(),
-            tainted,
-            longest: ttl,
-        };
+        let holder = Holder::new(&first, deadline, cx.now);
+        let mut held = Held::new(token, ttl, sent, Numbers::block(last, block), holder, cx.now);
+        (held.contended, held.tainted) = (contended, tainted);
         // The one this turn was begun for may have left, and the first in line want another lease.
         if first.ttl != ttl && !held.suits(&first, cx.now) {
             self.phase = Phase::Held(held);
@@ -69,6 +54,13 @@ impl Lease {
         waiting.again = Some(again);
         self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
         self.end_if_unwanted(cx);
+    }
+
+    /// When the turn asks again, decided after [`taken`](Lease::taken).
+    pub fn ask_at(&mut self, token: Token, again: Time) {
+        if let Some(waiting) = self.waiting(token) {
+            waiting.again = Some(again);
+        }
     }
 
     /// The server refused a take, maybe behind the point where the key was ours. It is done again at `again`.
@@ -134,6 +126,11 @@ impl Lease {
             return;
         };
         held.confirm(sent, ttl, true);
+        if held.detaching == Some(to) {
+            cx.out.push(Action::Detached { claim: held.holder.claim, token: to });
+            self.phase = Phase::Idle;
+            self.begin(Attempt::First, cx);
+        }
     }
 
     /// The server says, in answer to a keep, that the key isn't `token`'s.
@@ -188,9 +185,9 @@ impl Held {
         self.confirmed = self.confirmed.max(sent);
         self.deadline = self.deadline.max(ttl.deadline(sent));
         if self.holder.renewed {
-            self.holder.deadline = self.deadline;
+            self.holder.believe(self.deadline);
         } else if extended && self.holder.extends {
-            self.holder.deadline = ttl.deadline(sent);
+            self.holder.believe(ttl.deadline(sent));
         }
         self.plan_renewal();
     }

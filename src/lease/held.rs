@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::numbers::{LARGEST_BLOCK, Numbers};
 use super::queue::{ClaimId, Waiter};
-use super::{Op, Token, Ttl};
+use super::{Loss, Op, Token, Ttl};
 use crate::clock::Time;
 
 /// How long a process serves its own callers before it gives the key back and asks again, so that callers
@@ -39,6 +39,10 @@ pub(super) struct Held {
     pub(super) keeping: bool,
     /// The last command about this lease failed.
     pub(super) doubtful: bool,
+    /// It isn't renewed, because its holder gives no sign of life.
+    pub(super) stalled: bool,
+    /// The name under which the holder leaves it to somebody else, once the server knows it.
+    pub(super) detaching: Option<Token>,
     /// When to renew.
     pub(super) again: Option<Time>,
     /// Renamings that aren't answered, oldest first.
@@ -58,9 +62,53 @@ pub(super) struct Holder {
     pub(super) extends: bool,
     /// Until when it may believe that it has it: the lease's deadline, or its own if it isn't renewed.
     pub(super) deadline: Time,
+    /// Its deadline never goes beyond this.
+    pub(super) until: Time,
+}
+
+impl Holder {
+    pub(super) fn new(waiter: &Waiter, deadline: Time, now: Time) -> Holder {
+        let until = waiter.max_hold.map_or(Time::NEVER, |most| now + most);
+        Holder {
+            claim: waiter.claim,
+            ttl: waiter.ttl,
+            renewed: waiter.renewed,
+            extends: false,
+            deadline: deadline.min(until),
+            until,
+        }
+    }
+
+    pub(super) fn believe(&mut self, deadline: Time) {
+        self.deadline = deadline.min(self.until);
+    }
 }
 
 impl Held {
+    /// A lease that was made ours by a command sent at `sent`, with `holder` as the first of its turn.
+    pub(super) fn new(token: Token, ttl: Ttl, sent: Time, numbers: Numbers, holder: Holder, now: Time) -> Held {
+        Held {
+            token,
+            ttl,
+            deadline: ttl.deadline(sent),
+            confirmed: sent,
+            block: numbers.left() as u32,
+            numbers,
+            holder,
+            since: now,
+            served: 0,
+            contended: false,
+            keeping: false,
+            doubtful: false,
+            stalled: false,
+            detaching: None,
+            again: None,
+            swaps: Vec::new(),
+            tainted: None,
+            longest: ttl,
+        }
+    }
+
     /// Whether the turn may go on with this caller on the lease as it is. If not, the key is given back and asked for
     /// again in one go, which costs a round trip and never hands on a lease that is about to end.
     pub(super) fn suits(&self, next: &Waiter, now: Time) -> bool {
@@ -81,7 +129,9 @@ impl Held {
         let fence = self.numbers.take()?;
         self.served += 1;
         let deadline = if next.renewed { self.deadline } else { self.deadline.min(next.ttl.deadline(now)) };
-        self.holder = Holder { claim: next.claim, ttl: next.ttl, renewed: next.renewed, extends: false, deadline };
+        self.holder = Holder::new(next, deadline, now);
+        self.stalled = false;
+        self.detaching = None;
         if next.ttl > self.ttl && next.renewed {
             self.again = Some(now);
         } else {
@@ -97,6 +147,19 @@ impl Held {
         let ttl = self.holder.ttl;
         self.again =
             (self.holder.renewed && !self.keeping).then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
+    }
+
+    /// Why it is lost when its time is over.
+    pub(super) fn loss(&self, now: Time) -> Loss {
+        if now >= self.holder.until {
+            Loss::MaxHold
+        } else if self.stalled {
+            Loss::Stalled
+        } else if self.holder.renewed && (self.keeping || self.doubtful) {
+            Loss::Unreachable
+        } else {
+            Loss::Expired
+        }
     }
 
     /// A keep, reserving numbers too if they run low while callers wait.

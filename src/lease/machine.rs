@@ -11,7 +11,7 @@
 use super::held::Held;
 use super::queue::{ClaimId, Queue, Waiter};
 use super::waiting::Waiting;
-use super::{Action, Attempt, Cx, Loss, Op, Ttl};
+use super::{Action, Attempt, Cx, Loss, Op};
 
 /// One lock in one process.
 #[derive(Debug, Default)]
@@ -100,38 +100,6 @@ impl Lease {
         }
     }
 
-    /// The holder wants `ttl` to remain from now. `caller` waits for the answer.
-    pub fn extend(&mut self, claim: ClaimId, caller: ClaimId, ttl: Ttl, cx: &mut Cx<'_>) {
-        if !self.holds(claim, cx) {
-            return;
-        }
-        let Phase::Held(held) = &mut self.phase else {
-            return;
-        };
-        held.ttl = ttl;
-        held.longest = held.longest.max(ttl);
-        held.holder.ttl = ttl;
-        held.holder.extends = true;
-        let deadline = ttl.deadline(cx.now);
-        if deadline >= held.deadline {
-            held.keeping = true;
-            held.again = None;
-            cx.send(held.token, Op::Keep { ttl, block: 0 }, Some(caller));
-        } else {
-            // The local deadline shrinks before the command is sent: whatever becomes of it, we are on the safe side.
-            held.deadline = deadline;
-            held.holder.deadline = held.holder.deadline.min(deadline);
-            let from = held.token;
-            let to = cx.turns.next(ttl.claim());
-            held.token = to;
-            held.swaps.push((from, to, ttl));
-            // The answer to a keep of the old name says nothing about the new one.
-            held.keeping = false;
-            held.plan_renewal();
-            cx.send(from, Op::Swap { to, ttl }, Some(caller));
-        }
-    }
-
     /// Time passed.
     pub fn tick(&mut self, cx: &mut Cx<'_>) {
         match &mut self.phase {
@@ -144,11 +112,10 @@ impl Lease {
             }
             Phase::Held(held) => {
                 if cx.now >= held.holder.deadline {
-                    let claim = held.holder.claim;
-                    let tried = held.holder.renewed && (held.keeping || held.doubtful);
-                    let loss = if tried { Loss::Unreachable } else { Loss::Expired };
+                    let (claim, loss) = (held.holder.claim, held.loss(cx.now));
                     self.lose(claim, loss, cx);
                 } else if held.again.is_some_and(|again| again <= cx.now) {
+                    held.stalled = false;
                     Self::renew(held, self.queue.len(), cx);
                 }
             }
@@ -166,7 +133,7 @@ impl Lease {
                 }
             }
             Phase::Held(held) => {
-                if held.holder.renewed || !held.swaps.is_empty() {
+                if (held.holder.renewed && !held.stalled) || !held.swaps.is_empty() {
                     Self::renew(held, self.queue.len(), cx);
                 }
             }
@@ -175,9 +142,7 @@ impl Lease {
 
     /// A renaming that isn't answered is said again first: the keep that follows speaks of the new name.
     fn renew(held: &mut Held, waiting: usize, cx: &mut Cx<'_>) {
-        for (from, to, ttl) in held.swaps.iter().copied() {
-            cx.send(from, Op::Swap { to, ttl }, None);
-        }
+        held.say_renamings(cx);
         let op = held.keep(waiting);
         cx.send(held.token, op, None);
     }
@@ -190,12 +155,12 @@ impl Lease {
         self.deadline_of(claim).is_some()
     }
 
-    fn begin(&mut self, attempt: Attempt, cx: &mut Cx<'_>) {
+    pub(super) fn begin(&mut self, attempt: Attempt, cx: &mut Cx<'_>) {
         let Some(first) = self.queue.front() else {
             return;
         };
         let mut waiting = Waiting {
-            token: cx.turns.next(first.ttl.claim()),
+            token: cx.next_token(first.ttl),
             ttl: first.ttl,
             block: self.queue.len().min(LARGEST_TAKE) as u32,
             attempt,

@@ -3,6 +3,7 @@
 mod actions;
 mod answers;
 mod held;
+mod holding;
 mod machine;
 mod numbers;
 mod queries;
@@ -48,6 +49,23 @@ pub enum Op {
     /// this command then finds another name.
     Swap {
         /// The new name.
+        to: Token,
+        /// The new lease.
+        ttl: Ttl,
+    },
+    /// Rename our lease to a name that nobody asks for, for what is left of the time it is to last at least: the
+    /// way a lock is given back that must not be free yet.
+    Park {
+        /// The name.
+        to: Token,
+        /// How long it lasts.
+        rest: Ttl,
+        /// Of the lease that is given back: after it (and grace) there is nothing left to rename.
+        ttl: Ttl,
+    },
+    /// Make a lease ours that its holder has left under a name we were told.
+    Adopt {
+        /// Our name for it.
         to: Token,
         /// The new lease.
         ttl: Ttl,

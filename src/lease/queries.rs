@@ -61,6 +61,24 @@ impl Lease {
         }
     }
 
+    /// Who has the lock.
+    pub fn holder(&self) -> Option<ClaimId> {
+        match &self.phase {
+            Phase::Held(held) => Some(held.holder.claim),
+            _ => None,
+        }
+    }
+
+    /// The caller that asks for the lock on behalf of all of them, while somebody else has it.
+    pub fn first_waiting(&self) -> Option<ClaimId> {
+        self.first().filter(|_| matches!(self.phase, Phase::Waiting(_)))
+    }
+
+    /// The caller that is first in line.
+    pub fn first(&self) -> Option<ClaimId> {
+        self.queue.front().map(|first| first.claim)
+    }
+
     /// Whether this caller is the first in line.
     pub fn is_first(&self, claim: ClaimId) -> bool {
         self.queue.front().is_some_and(|first| first.claim == claim)

@@ -1,6 +1,7 @@
 //! The local waiters of one key, first come, first served.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::Ttl;
 
@@ -19,6 +20,8 @@ pub struct Waiter {
     pub once: bool,
     /// Its lease is renewed while it holds the lock.
     pub renewed: bool,
+    /// How long it may hold the lock at the most.
+    pub max_hold: Option<Duration>,
 }
 
 /// First come, first served; leaving from the middle costs a binary search.
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
 
     fn waiter(number: u64, once: bool) -> Waiter {
-        Waiter { claim: ClaimId(number), ttl: Ttl::from_millis(1_000), once, renewed: true }
+        Waiter { claim: ClaimId(number), ttl: Ttl::from_millis(1_000), once, renewed: true, max_hold: None }
     }
 
     fn drain(queue: &mut Queue) -> Vec<u64> {

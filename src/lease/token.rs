@@ -52,6 +52,16 @@ pub struct Token {
 }
 
 impl Token {
+    /// The token that this text shows; `None` if it is none of ours.
+    pub fn parse(text: &str) -> Option<Token> {
+        let (core, numbers) = text.strip_prefix(VERSION)?.strip_prefix("p.")?.split_once('.')?;
+        let (turn, claim) = numbers.split_once('.')?;
+        let core = CoreId(u128::from_str_radix(core, 16).ok()?);
+        let token = Token { core, turn: turn.parse().ok()?, claim_millis: claim.parse().ok()? };
+        // Whole tokens are compared: another spelling would be another one.
+        (token.to_string() == text).then_some(token)
+    }
+
     /// Its number among its core's turns.
     pub fn turn(self) -> u64 {
         self.turn
@@ -114,6 +124,18 @@ mod tests {
         let mut turns = Turns::new(CoreId::new(0xabc));
         let claim = Duration::from_millis(3_100);
         assert_eq!(turns.next(claim).to_string(), "hf1.p.00000000000000000000000000000abc.1.3100");
-        assert_eq!(turns.next(claim).to_string(), "hf1.p.00000000000000000000000000000abc.2.3100");
+        let second = turns.next(claim);
+        let text = "hf1.p.00000000000000000000000000000abc.2.3100";
+        assert_eq!(second.to_string(), text);
+        assert_eq!(Token::parse(text), Some(second));
+    }
+
+    #[test]
+    fn what_is_no_token_is_not_read_as_one() {
+        for text in ["", "hf1.p.", "hf1.p.abc.1.2", "hf1.q.00000000000000000000000000000abc.2.3100", "hf1.p.é.1.2"] {
+            assert_eq!(Token::parse(text), None, "{text}");
+        }
+        assert_eq!(Token::parse("hf1.p.00000000000000000000000000000abc.02.3100"), None);
+        assert_eq!(Token::parse("hf1.p.00000000000000000000000000000ABC.2.3100"), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
@@ -143,7 +144,7 @@ impl<T: Send + 'static> Shared<T> {
             wanted = owner.down(&trouble, unanswered) && !definite;
             drop(owner);
             if wanted {
-                sleep(RECONNECT.full_jitter(failures, &mut random)).await;
+                sleep(RECONNECT.pause(failures, Duration::ZERO, &mut random)).await;
             }
         }
     }

@@ -1,19 +1,21 @@
 //! Where locks are kept: the commands a store understands, and how it answers.
 
-use std::sync::Arc;
-
 use crate::clock::Time;
 use crate::lease::{ClaimId, Op, Token};
 pub use crate::link::Trouble;
+pub use lock::{Keys, Lock};
 
+mod lock;
 pub mod memory;
 pub mod redis;
 
 /// Something asked of a store about one lock.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// The full key, prefix included.
-    pub key: Arc<str>,
+    /// Which.
+    pub lock: Lock,
+    /// Where its sender keeps it.
+    pub lease: usize,
     /// The turn it is about.
     pub token: Token,
     /// What.
@@ -38,6 +40,13 @@ pub struct Reply {
 pub enum Answer {
     /// Done. For a take, and a keep that reserved numbers: the last number of the block.
     Done(u64),
+    /// A take for an owner: done, and this many holds of the owner are there now.
+    Joined {
+        /// The last number of the block.
+        last: u64,
+        /// This one included.
+        holds: u32,
+    },
     /// A take: somebody else has the key.
     Taken {
         /// Milliseconds until its ttl is over; `None` if it has none or is gone already.
@@ -45,7 +54,7 @@ pub enum Answer {
         /// Its value.
         holder: String,
     },
-    /// A give, keep or swap: the key isn't ours.
+    /// A give, keep, swap, park or adopt: the key isn't ours.
     NotOurs,
     /// The server refused.
     Failed(Trouble),

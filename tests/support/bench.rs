@@ -21,7 +21,7 @@ pub fn ttl(millis: u32) -> Ttl {
 }
 
 pub fn waiter(claim: u64, millis: u32) -> Waiter {
-    Waiter { claim: ClaimId(claim), ttl: ttl(millis), once: false, renewed: true }
+    Waiter { claim: ClaimId(claim), ttl: ttl(millis), once: false, renewed: true, max_hold: None }
 }
 
 pub fn once(claim: u64, millis: u32) -> Waiter {

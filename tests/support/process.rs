@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use holdfast_core::engine::{Acquire, Core, Event, Listener, Options, Outcome, Released, Where, open};
+use holdfast_core::engine::{
+    self, Acquire, Core, Event, Listener, Options, Outcome, Released, Target, Terms, Where, open,
+};
 use holdfast_core::lease::{ClaimId, Token, Ttl};
 use holdfast_core::link::{Endpoint, Place};
+use holdfast_core::wait::{Choice, Strategy};
 
 /// Longer than anything here takes on a machine that has other things to do.
 pub const LONG: Duration = Duration::from_secs(30);
@@ -68,9 +71,28 @@ pub struct Ask {
     pub timeout: Option<Duration>,
     pub once: bool,
     pub renewed: bool,
+    pub max_hold: Option<Duration>,
+    pub min_hold: Duration,
 }
 
-pub const ASK: Ask = Ask { ttl: 10_000, timeout: None, once: false, renewed: true };
+pub const ASK: Ask =
+    Ask { ttl: 10_000, timeout: None, once: false, renewed: true, max_hold: None, min_hold: Duration::ZERO };
+
+impl Ask {
+    pub fn terms(&self) -> Terms {
+        Terms {
+            ttl: Ttl::from_millis(self.ttl),
+            renewed: self.renewed,
+            max_hold: self.max_hold,
+            max_stall: None,
+            min_hold: self.min_hold,
+        }
+    }
+
+    fn strategy(&self) -> Arc<Strategy> {
+        Arc::new(Strategy::Poll(Choice::Backoff.phases()))
+    }
+}
 
 /// A call, and the lock it becomes.
 #[derive(Clone, Copy, Debug)]
@@ -121,14 +143,12 @@ impl Process {
     pub fn call_unsent(&self, key: &str, ask: Ask) -> Call {
         let slot = self.slots.fetch_add(1, Ordering::Relaxed);
         let id = self.core.acquire(Acquire {
-            listener: self.ear.clone(),
-            slot,
-            manager: self.manager,
-            key: &format!("lock:{key}"),
-            ttl: Ttl::from_millis(ask.ttl),
+            call: engine::Call { listener: self.ear.clone(), slot, manager: self.manager },
+            target: Target::Key(&format!("lock:{key}")),
+            terms: ask.terms(),
             timeout: ask.timeout,
             once: ask.once,
-            renewed: ask.renewed,
+            strategy: ask.strategy(),
         });
         Call { id, slot }
     }

@@ -5,7 +5,11 @@ use redis::{ConnectionLike, Value};
 use crate::model::{Answer, Command, How};
 use crate::server::Server;
 
-const SOURCE: &str = include_str!("../../src/store/redis/scripts/burst.lua");
+const SOURCE: &str = concat!(
+    include_str!("../../src/store/redis/scripts/lean.lua"),
+    include_str!("../../src/store/redis/scripts/fence.lua"),
+    include_str!("../../src/store/redis/scripts/burst.lua"),
+);
 
 /// The floor that has every number compared with the clock.
 pub const NO_FLOOR: u64 = 1 << 53;

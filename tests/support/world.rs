@@ -295,7 +295,7 @@ impl World {
 
     fn arrive(&mut self, process: usize, millis: u32, once: bool, renewed: bool) {
         let claim = self.new_claim(process, State::Waiting { once });
-        let waiter = Waiter { claim, ttl: Ttl::from_millis(millis), once, renewed };
+        let waiter = Waiter { claim, ttl: Ttl::from_millis(millis), once, renewed, max_hold: None };
         self.drive(process, |lease, cx| lease.arrive(waiter, cx));
     }
 
@@ -366,12 +366,13 @@ impl World {
                         let robbed = self.processes[process].robbed;
                         self.must(robbed || over, || format!("{claim:?} is told that nobody took it, as taken"));
                     }
-                    Loss::Expired | Loss::Unreachable => {
+                    Loss::Expired | Loss::Unreachable | Loss::Stalled | Loss::MaxHold => {
                         self.must(over, || format!("{claim:?} is lost before its deadline: {loss:?}"));
                     }
                     Loss::Closed => {}
                 }
             }
+            Action::Detached { .. } => unreachable!("nobody here detaches"),
             Action::Send { token, op, caller } => self.send(process, token, op, caller),
         }
     }
@@ -421,6 +422,7 @@ impl World {
                 }
             }
             Op::Take { .. } | Op::Keep { .. } => {}
+            Op::Park { .. } | Op::Adopt { .. } => unreachable!("nobody here detaches or parks"),
         }
         self.must(!zombie, || format!("{op:?} of {token} after it was given back"));
         let sent = Sent { token, op, caller, at: self.now };
@@ -459,7 +461,7 @@ impl World {
         // Nothing is under way for longer than the lease it speaks of.
         let over = match sent.op {
             Op::Take { ttl, .. } | Op::Swap { ttl, .. } => ttl.forgotten(sent.at) <= self.now,
-            Op::Keep { .. } | Op::Give { .. } => false,
+            _ => false,
         };
         if over {
             return;
@@ -496,6 +498,7 @@ impl World {
                 let ttl = ttl.server_millis();
                 (Command::Swap { token, to: to.to_string(), ttl }, 0)
             }
+            Op::Park { .. } | Op::Adopt { .. } => unreachable!("nobody here detaches or parks"),
         };
         // Fewer numbers are reserved than there are microseconds.
         self.now = self.now + Duration::from_micros(100 + 2 * u64::from(block));
@@ -520,6 +523,7 @@ impl World {
     fn answered(&mut self, process: usize, sent: Sent, answer: Option<Answer>) {
         self.note(|| format!("    {process} reads {answer:?} to {:?} of {}", sent.op, sent.token));
         match sent.op {
+            Op::Park { .. } | Op::Adopt { .. } => {}
             Op::Take { ttl, .. } => self.take_answered(process, &sent, ttl, answer),
             Op::Give { ttl, tainted } => self.give_answered(process, &sent, ttl, tainted, answer),
             Op::Keep { ttl, block } => {

@@ -1,9 +1,11 @@
 //! A burst of commands as one call of a script: what Redis pays for a call is paid once for all of them.
 
-use redis::{Cmd, Script, Value};
+use redis::{Cmd, Value};
 
+use super::script::Kind;
+use super::shared;
 use crate::clock::Time;
-use crate::lease::{Attempt, Op};
+use crate::lease::{Attempt, Op, Token};
 use crate::store::{Answer, Command, Reply, Trouble};
 
 /// A script that runs for long keeps all clients of the server waiting: about 0.3 ms for the largest burst.
@@ -17,13 +19,19 @@ pub(super) const NO_FLOOR: u64 = 1 << 53;
 /// Names of the keys that belong to no single lock. On one server one fence counter serves all locks of a prefix.
 #[derive(Debug)]
 pub(super) struct Names {
-    fence: String,
-    wanted: String,
+    pub(super) fence: String,
+    pub(super) wanted: String,
+    /// Goes before the key of a lock, prefix included: its holds, if turns hold it together.
+    pub(super) holds: String,
 }
 
 impl Names {
     pub(super) fn new(prefix: &str) -> Names {
-        Names { fence: format!("{prefix}~f{{0}}"), wanted: format!("{prefix}~w{{0}}") }
+        Names {
+            fence: format!("{prefix}~f{{0}}"),
+            wanted: format!("{prefix}~w{{0}}"),
+            holds: format!("{prefix}~h{{0}}"),
+        }
     }
 }
 
@@ -31,67 +39,90 @@ impl Names {
 #[derive(Debug)]
 pub(super) struct Burst {
     pub(super) commands: Vec<Command>,
+    /// The script that knows them.
+    pub(super) kind: Kind,
     /// The floor it carried.
     pub(super) floor: u64,
 }
 
 /// Cuts commands into bursts, in order.
-pub(super) fn bursts(commands: Vec<Command>) -> impl Iterator<Item = Vec<Command>> {
+pub(super) fn bursts(commands: Vec<Command>) -> impl Iterator<Item = (Kind, Vec<Command>)> {
     let mut rest = commands.into_iter().peekable();
     std::iter::from_fn(move || {
-        let mut burst = vec![rest.next()?];
-        let keeps = matches!(burst.first(), Some(Command { op: Op::Keep { .. }, .. }));
-        let limit = if keeps { LARGEST_OF_KEEPS } else { LARGEST };
-        while burst.len() < limit
-            && let Some(next) =
-                rest.next_if(|next| matches!(next.op, Op::Keep { .. }) == keeps || burst.len() < LARGEST)
-        {
+        let first = rest.next()?;
+        let kind = Kind::of(&first.lock);
+        let keeps = matches!(first.op, Op::Keep { .. });
+        let limit = if keeps && kind == Kind::Plain { LARGEST_OF_KEEPS } else { LARGEST };
+        let mut keys = first.lock.keys.as_slice().len();
+        let mut burst = vec![first];
+        while let Some(next) = rest.next_if(|next| {
+            keys += next.lock.keys.as_slice().len();
+            let fits = keys <= LARGEST || (keys <= limit && matches!(next.op, Op::Keep { .. }));
+            Kind::of(&next.lock) == kind && fits
+        }) {
             burst.push(next);
         }
-        Some(burst)
+        Some((kind, burst))
     })
-}
-
-pub(super) fn script() -> Script {
-    Script::new(include_str!("scripts/burst.lua"))
 }
 
 /// The call: `EVALSHA hash` or `EVAL source`.
 pub(super) fn call(burst: &Burst, names: &Names, how: &str, script: &str) -> Cmd {
     let count = burst.commands.len();
     let mut call = Cmd::with_capacity(6 + 5 * count, script.len() + 200 + 128 * count);
-    call.arg(how).arg(script).arg(count + 1).arg(&names.fence);
+    call.arg(how).arg(script);
+    match burst.kind {
+        Kind::Plain => add_plain(&mut call, burst, names),
+        Kind::Shared => shared::add(&mut call, burst, names),
+    }
+    call
+}
+
+fn add_plain(call: &mut Cmd, burst: &Burst, names: &Names) {
+    call.arg(burst.commands.len() + 1).arg(&names.fence);
     for command in &burst.commands {
-        call.arg(&*command.key);
+        for key in command.lock.keys.as_slice() {
+            call.arg(&**key);
+        }
     }
     call.arg(burst.floor).arg(&names.wanted);
     let mut text = String::with_capacity(64);
     for Command { token, op, .. } in &burst.commands {
-        let letter = match op {
-            Op::Take { attempt: Attempt::First, .. } => "t",
-            Op::Take { attempt: Attempt::Again, .. } => "p",
-            Op::Take { attempt: Attempt::AfterOwnTurn, .. } => "r",
-            Op::Give { .. } => "g",
-            Op::Keep { .. } => "k",
-            Op::Swap { .. } => "s",
-        };
-        call.arg(letter);
-        text.clear();
-        token.write_to(&mut text);
-        call.arg(&*text);
-        match op {
-            Op::Take { ttl, block, .. } | Op::Keep { ttl, block } => {
-                call.arg(ttl.server_millis()).arg(*block);
-            }
-            Op::Swap { to, ttl } => {
-                text.clear();
-                to.write_to(&mut text);
-                call.arg(&*text).arg(ttl.server_millis());
-            }
-            Op::Give { .. } => {}
-        }
+        call.arg(letter(op));
+        add_token(call, *token, &mut text);
+        add_rest(call, op, &mut text);
     }
-    call
+}
+
+pub(super) fn letter(op: &Op) -> &'static str {
+    match op {
+        Op::Take { attempt: Attempt::First, .. } => "t",
+        Op::Take { attempt: Attempt::Again, .. } => "p",
+        Op::Take { attempt: Attempt::AfterOwnTurn, .. } => "r",
+        Op::Give { .. } => "g",
+        Op::Keep { .. } => "k",
+        Op::Swap { .. } | Op::Park { .. } | Op::Adopt { .. } => "s",
+    }
+}
+
+pub(super) fn add_token(call: &mut Cmd, token: Token, text: &mut String) {
+    text.clear();
+    token.write_to(text);
+    call.arg(&**text);
+}
+
+/// What follows the letter and the token.
+pub(super) fn add_rest(call: &mut Cmd, op: &Op, text: &mut String) {
+    match op {
+        Op::Take { ttl, block, .. } | Op::Keep { ttl, block } => {
+            call.arg(ttl.server_millis()).arg(*block);
+        }
+        Op::Swap { to, ttl } | Op::Park { to, rest: ttl, .. } | Op::Adopt { to, ttl } => {
+            add_token(call, *to, text);
+            call.arg(ttl.server_millis());
+        }
+        Op::Give { .. } => {}
+    }
 }
 
 /// What the server's answer to a burst says of each command, and the first fencing number or mark in it.
@@ -123,6 +154,14 @@ fn answer(op: &Op, value: Value, number: &mut Option<u64>) -> Answer {
             number.get_or_insert(last as u64);
             Answer::Done(last as u64)
         }
+        (Op::Take { .. }, Value::Array(parts)) if parts.len() == 2 => match <[Value; 2]>::try_from(parts) {
+            Ok([Value::Int(last), Value::Int(holds)]) => {
+                number.get_or_insert(last as u64);
+                Answer::Joined { last: last as u64, holds: holds as u32 }
+            }
+            Ok(parts) => Answer::Failed(unexpected(&Value::Array(parts.into()))),
+            Err(parts) => Answer::Failed(unexpected(&Value::Array(parts))),
+        },
         (Op::Take { .. }, Value::Array(parts)) => match <[Value; 3]>::try_from(parts) {
             Ok([Value::Int(mark), Value::Int(left), Value::BulkString(holder)]) => {
                 number.get_or_insert(mark as u64);
@@ -146,11 +185,14 @@ fn unexpected(value: &Value) -> Trouble {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use crate::lease::{CoreId, Ttl, Turns};
+    use crate::store::{Keys, Lock};
 
     fn command(number: u64, op: Op) -> Command {
         let token = Turns::new(CoreId::new(number.into())).next(std::time::Duration::ZERO);
-        Command { key: "k".into(), token, op, caller: None }
+        Command { lock: Lock::plain("k".into()), lease: 0, token, op, caller: None }
     }
 
     #[test]
@@ -160,11 +202,22 @@ mod tests {
         let give = Op::Give { ttl, tainted: None };
         let ops: Vec<Op> = (0..1_000).map(|i| if i % 7 == 0 || i > 600 { keep } else { give }).collect();
         let commands: Vec<Command> = (0..).zip(&ops).map(|(number, op)| command(number, *op)).collect();
-        let bursts: Vec<Vec<Command>> = bursts(commands).collect();
+        let bursts: Vec<Vec<Command>> = bursts(commands).map(|(_, burst)| burst).collect();
         assert!(bursts.iter().all(|burst| burst.len() <= LARGEST_OF_KEEPS));
         let mixed = |burst: &&Vec<Command>| burst.iter().any(|command| command.op == give);
         assert!(bursts.iter().filter(mixed).all(|burst| burst.len() <= LARGEST));
         let order: Vec<Op> = bursts.iter().flatten().map(|command| command.op).collect();
         assert_eq!(order, ops);
+    }
+    #[test]
+    fn bursts_have_one_script_and_count_all_keys() {
+        let give = Op::Give { ttl: Ttl::from_millis(1_000), tainted: None };
+        let several: Vec<Arc<str>> = (0..30).map(|number| number.to_string().into()).collect();
+        let shared = Lock { keys: Keys::of(several).unwrap(), owner: None };
+        let mut commands: Vec<Command> = (0..10).map(|number| command(number, give)).collect();
+        commands.extend((10..20).map(|number| Command { lock: shared.clone(), ..command(number, give) }));
+        let cut: Vec<(Kind, usize)> = bursts(commands).map(|(kind, burst)| (kind, burst.len())).collect();
+        let shared = |count| (Kind::Shared, count);
+        assert_eq!(cut, [(Kind::Plain, 10), shared(3), shared(3), shared(3), shared(1)]);
     }
 }

@@ -1,6 +1,8 @@
 //! Locks in one Redis or Valkey server.
 
 mod burst;
+mod script;
+mod shared;
 mod single;
 
 pub use single::Single;

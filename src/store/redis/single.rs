@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{Cmd, Script, Value};
+use redis::{Cmd, Value};
 
 use super::burst::{self, Burst, NO_FLOOR, Names};
+use super::script::Kind;
 use crate::clock::Time;
 use crate::link::{Endpoint, Link, Owner};
 use crate::store::{Answer, Command, Inbox, Reply, Store, Trouble};
@@ -19,7 +20,6 @@ pub struct Single {
     /// Added and not yet sent. Locked for moments only, also while the wire is.
     pending: Mutex<Vec<Command>>,
     names: Names,
-    script: Script,
     floor: Floor,
 }
 
@@ -31,13 +31,12 @@ impl Single {
             inbox,
             pending: Mutex::new(Vec::new()),
             names: Names::new(prefix),
-            script: burst::script(),
             floor: Floor::default(),
         })
     }
 
     fn call(&self, burst: &Burst, bytes: &mut Vec<u8>) {
-        burst::call(burst, &self.names, "EVALSHA", self.script.get_hash()).write_packed_command(bytes);
+        burst::call(burst, &self.names, "EVALSHA", burst.kind.hash()).write_packed_command(bytes);
     }
 
     fn answer_all(&self, commands: Vec<Command>, sent: Time, answer: impl Fn() -> Answer) {
@@ -67,8 +66,8 @@ impl Store for Single {
             }
             let now = Time::now();
             let floor = self.floor.at(now);
-            for commands in burst::bursts(commands) {
-                wire.push(Burst { commands, floor }, now, |burst, bytes| self.call(burst, bytes));
+            for (kind, commands) in burst::bursts(commands) {
+                wire.push(Burst { commands, kind, floor }, now, |burst, bytes| self.call(burst, bytes));
             }
         });
         if !up {
@@ -93,7 +92,7 @@ impl Store for Single {
 impl Owner<Burst> for Single {
     fn prologue(&self) -> Vec<Cmd> {
         // With the script in place no command of ours has to be sent twice.
-        vec![redis::cmd("SCRIPT").arg("LOAD").arg(include_str!("scripts/burst.lua")).clone()]
+        Kind::load()
     }
 
     fn up(&self) {
@@ -126,7 +125,7 @@ impl Owner<Burst> for Single {
             let mut again = Some(Burst { floor: NO_FLOOR, ..burst });
             self.link.send(|wire| {
                 if let Some(burst) = again.take() {
-                    let source = include_str!("scripts/burst.lua");
+                    let source = burst.kind.source();
                     wire.push(burst, Time::now(), |burst, bytes| {
                         burst::call(burst, &self.names, "EVAL", source).write_packed_command(bytes);
                     });

@@ -1,0 +1,42 @@
+'use strict'
+
+const { allTargets, beat, inUse } = require('./bridge')
+const { setInterval, clearInterval } = require('node:timers')
+
+// The pulse of this event loop, while something is held or awaited: without it the native side stops renewing after `maxStall`.
+
+/** A handle that is alive this much later is watched by the garbage collector; locks that are held for less never are. */
+const SLOWEST = 1_000
+const QUICKEST = 25
+
+let period = SLOWEST
+/** @type {ReturnType<typeof setInterval> | undefined} */
+let timer
+
+/**
+ * Something is awaited from now on.
+ * @param {number} maxStall of whoever waits, ms
+ */
+function keepBeating(maxStall) {
+  if (maxStall < 4 * period) {
+    period = Math.max(QUICKEST, maxStall / 4)
+    stop()
+  }
+  if (timer !== undefined) return
+  beat()
+  timer = setInterval(tick, period)
+  timer.unref()
+}
+
+function tick() {
+  if (!inUse()) return stop()
+  beat()
+  for (const target of allTargets()) target.watch?.()
+}
+
+function stop() {
+  clearInterval(timer)
+  timer = undefined
+}
+
+module.exports = { keepBeating }

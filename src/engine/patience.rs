@@ -1,0 +1,93 @@
+//! What happens because time passes: what is due, and callers whose patience is at its end.
+
+use std::time::Duration;
+
+use super::claims::State as ClaimState;
+use super::state::State;
+use super::timers::Timer;
+use super::{Outcome, Phase, Wait};
+use crate::clock::Time;
+use crate::lease::{ClaimId, Standing};
+use crate::link::Trouble;
+
+impl State {
+    /// Does all that is due.
+    pub(super) fn tick(&mut self, now: Time) {
+        while let Some(timer) = self.timers.pop(now) {
+            match timer {
+                Timer::Orphans => {
+                    self.orphans_timer = None;
+                    self.give_orphans(now);
+                }
+                Timer::Lease(index) => {
+                    if let Some(entry) = self.leases.get_mut(index) {
+                        entry.timer = None;
+                    }
+                    self.look_for_life(index, now);
+                    self.drive(index, now, |lease, cx| lease.tick(cx));
+                }
+                Timer::Claim(id) => self.out_of_patience(id, now),
+            }
+        }
+    }
+
+    fn out_of_patience(&mut self, id: ClaimId, now: Time) {
+        let Some(claim) = self.claims.get_mut(&id) else {
+            return;
+        };
+        claim.timer = None;
+        let (index, waited, state) = (claim.lease, now.since(claim.since), claim.state);
+        match state {
+            ClaimState::Held => {}
+            ClaimState::Releasing
+            | ClaimState::Extending { .. }
+            | ClaimState::Detaching { .. }
+            | ClaimState::Adopting => {
+                let outcome = Outcome::Unavailable(self.no_answer(waited));
+                self.give_up(id, now);
+                self.finish(id, outcome);
+            }
+            ClaimState::Waiting { once } => {
+                // A single attempt is never a matter of time: what it meets is said at once.
+                let outcome = if once {
+                    Outcome::Unavailable(self.no_answer(waited))
+                } else {
+                    self.timed_out(index, id, waited)
+                };
+                self.drive(index, now, |lease, cx| lease.leave(id, cx));
+                self.finish(id, outcome);
+            }
+        }
+    }
+
+    /// A lock that is taken, or a store that can't be used? Only the first is a time-out.
+    pub(super) fn timed_out(&self, index: usize, id: ClaimId, waited: Duration) -> Outcome {
+        let Some(entry) = self.leases.get(index) else {
+            return Outcome::Closed;
+        };
+        if let Some(trouble) = self.trouble.as_ref().or(entry.trouble.as_ref()) {
+            return Outcome::Unavailable(trouble.clone());
+        }
+        let (standing, attempts) = entry.lease.standing();
+        let first = entry.lease.is_first(id);
+        let (phase, holder) = match standing {
+            Standing::Asking | Standing::Idle if !self.up => (Phase::Connecting, None),
+            Standing::Asking | Standing::Idle => {
+                return Outcome::Unavailable(self.no_answer(waited));
+            }
+            Standing::Taken(holder) if first => (Phase::Spinning, holder),
+            Standing::Taken(holder) => (Phase::Queued, holder),
+            Standing::Held => (Phase::Queued, None),
+        };
+        let holder = holder.filter(|holder| !holder.is_empty()).map(str::to_owned);
+        // Those behind the first in line have asked nobody.
+        let attempts = if phase == Phase::Queued { 0 } else { attempts };
+        Outcome::TimedOut(Wait { waited, attempts, phase, holder })
+    }
+
+    pub(super) fn no_answer(&self, waited: Duration) -> Trouble {
+        self.trouble
+            .clone()
+            .unwrap_or_else(|| Trouble::passing("ETIMEDOUT", format!("no answer within {} ms", waited.as_millis())))
+    }
+}

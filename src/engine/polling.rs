@@ -1,0 +1,144 @@
+//! When a process asks again for a lock that another one has: as the strategy of its first caller in line says.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::Event;
+use super::claims::Claim;
+use super::state::{Entry, State};
+use crate::clock::Time;
+use crate::lease::{ClaimId, Token};
+use crate::wait::{BACKOFF, Choice, Pace, Phases, Strategy};
+
+/// A wait for another process.
+pub(super) struct Pacing {
+    /// What the first in line asked for.
+    strategy: Arc<Strategy>,
+    /// What came of that.
+    phases: Arc<Phases>,
+    pace: Pace,
+    began: Time,
+    pub(super) attempts: u32,
+}
+
+impl State {
+    /// The lock is somebody else's, whose lease is over in `left` milliseconds if that is known: decides when to ask again. Callers
+    /// whose strategy is at its end give up.
+    pub(super) fn poll_later(&mut self, index: usize, token: Token, left: Option<u64>, now: Time) {
+        // Sleeping longer than the holder's lease lasts makes no sense.
+        let expiry = left.map(|left| Duration::from_millis(left + self.random.random_range(1..=10)));
+        loop {
+            let first = self.leases.get(index).and_then(|entry| entry.lease.first());
+            let Some(first) = first else { return };
+            if let Some(pause) = self.pause_of(index, first, now) {
+                let pause = expiry.map_or(pause, |expiry| expiry.min(pause));
+                self.drive(index, now, |lease, _| lease.ask_at(token, now + pause));
+                if pause.is_zero() {
+                    self.drive(index, now, |lease, cx| lease.tick(cx));
+                }
+                return;
+            }
+            let waited = self.claims.get(&first).map(|claim| now.since(claim.since)).unwrap_or_default();
+            let outcome = self.timed_out(index, first, waited);
+            self.drive(index, now, |lease, cx| lease.leave(first, cx));
+            self.finish(first, outcome);
+        }
+    }
+
+    /// The pause after an attempt that was refused. `None`: there is none, the strategy is at its end.
+    fn pause_of(&mut self, index: usize, first: ClaimId, now: Time) -> Option<Duration> {
+        let strategy = self.claims.get(&first)?.strategy.clone();
+        let goes_on = |pacing: &&mut Pacing| *pacing.strategy == *strategy;
+        if self.leases.get_mut(index)?.pacing.as_mut().filter(goes_on).is_none() {
+            let phases = self.phases(index, first, &strategy)?;
+            let manager = self.claims.get(&first).map(|claim| claim.manager as usize)?;
+            if let Some(manager) = self.managers.get_mut(manager) {
+                manager.statistics.counters.phased += u64::from(phases.phases.len() > 1);
+            }
+            let pacing = Pacing { strategy, phases, pace: Pace::default(), began: now, attempts: 0 };
+            self.leases.get_mut(index)?.pacing = Some(pacing);
+        }
+        let entry = self.leases.get_mut(index)?;
+        entry.contended = true;
+        let pacing = entry.pacing.as_mut()?;
+        pacing.attempts += 1;
+        let spinning = pacing.pace.is_in_first_phase();
+        let pause = pacing.pace.next(&pacing.phases, now.since(pacing.began), &mut self.random);
+        let left = spinning && !pacing.pace.is_in_first_phase() && pacing.phases.phases.len() > 1;
+        if pause.is_none() {
+            entry.pacing = None;
+        }
+        if left && let Some(statistics) = self.statistics_of(first) {
+            statistics.counters.left_spinning += 1;
+        }
+        pause
+    }
+
+    fn phases(&mut self, index: usize, first: ClaimId, strategy: &Strategy) -> Option<Arc<Phases>> {
+        if let Strategy::Poll(phases) = strategy {
+            return Some(Arc::new(phases.clone()));
+        }
+        let keys = &self.leases.get(index)?.lock.keys;
+        let (choice, new, p99) = self.hold_times.choose(keys);
+        if new
+            && let Some(key) = keys.as_slice().first().cloned()
+            && let Some(claim) = self.claims.get(&first)
+            && let Some(manager) = self.managers.get(claim.manager as usize)
+        {
+            manager.listener.event(manager.slot, Event::Adapted { key, choice, p99 });
+            let listener = manager.listener.clone();
+            self.will_ring(listener);
+        }
+        if let Some(statistics) = self.statistics_of(first) {
+            statistics.chose(choice);
+        }
+        static CHOICES: OnceLock<[Arc<Phases>; 3]> = OnceLock::new();
+        let [spin, backoff, hybrid] = CHOICES
+            .get_or_init(|| [Choice::Spin, Choice::Backoff, Choice::Hybrid].map(|choice| Arc::new(choice.phases())));
+        Some(match choice {
+            Choice::Spin => spin.clone(),
+            Choice::Backoff => backoff.clone(),
+            Choice::Hybrid => hybrid.clone(),
+        })
+    }
+
+    /// The pause after an attempt that met trouble.
+    pub(super) fn pause_after_trouble(&mut self, index: usize) -> Duration {
+        let failures = self.leases.get_mut(index).map_or(1, |entry| {
+            entry.failures += 1;
+            entry.failures
+        });
+        BACKOFF.pause(failures, Duration::ZERO, &mut self.random)
+    }
+
+    /// How a caller came to its lock, for the figures.
+    pub(super) fn count_way(&mut self, claim: ClaimId, handed_on: bool, pacing: Option<Pacing>) {
+        let Some(statistics) = self.statistics_of(claim) else { return };
+        let counters = &mut statistics.counters;
+        match pacing {
+            _ if handed_on => counters.handed_on += 1,
+            None => counters.at_once += 1,
+            Some(pacing) => {
+                counters.polled += 1;
+                counters.attempts += u64::from(pacing.attempts) + 1;
+                if pacing.phases.phases.len() > 1 && pacing.pace.is_in_first_phase() {
+                    counters.won_spinning += 1;
+                }
+            }
+        }
+    }
+
+    /// A holder's time is over.
+    pub(super) fn was_held(&mut self, id: ClaimId, now: Time) {
+        let Some(Claim { lease, since, .. }) = self.claims.get(&id) else { return };
+        let time = now.since(*since);
+        if let Some(Entry { lock, contended: true, .. }) = self.leases.get(*lease) {
+            self.hold_times.add(&lock.keys, time);
+        }
+        if let Some(statistics) = self.statistics_of(id) {
+            statistics.was_held(time);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a holder can do with its lock besides giving it back.
+
+use super::held::{Held, Holder};
+use super::machine::{Lease, Phase};
+use super::numbers::Numbers;
+use super::queue::{ClaimId, Waiter};
+use super::{Action, Attempt, Cx, Loss, Op, Token, Ttl};
+use crate::clock::Time;
+
+impl Lease {
+    /// The holder wants `ttl` to remain from now. `caller` waits for the answer.
+    pub fn extend(&mut self, claim: ClaimId, caller: ClaimId, ttl: Ttl, cx: &mut Cx<'_>) {
+        if !self.holds(claim, cx) {
+            return;
+        }
+        let Phase::Held(held) = &mut self.phase else {
+            return;
+        };
+        held.ttl = ttl;
+        held.longest = held.longest.max(ttl);
+        held.holder.ttl = ttl;
+        held.holder.extends = true;
+        let deadline = ttl.deadline(cx.now);
+        if deadline >= held.deadline {
+            held.keeping = true;
+            held.again = None;
+            cx.send(held.token, Op::Keep { ttl, block: 0 }, Some(caller));
+        } else {
+            // The local deadline shrinks before the command is sent: whatever becomes of it, we are on the safe side.
+            held.deadline = deadline;
+            held.holder.deadline = held.holder.deadline.min(deadline);
+            held.rename(ttl, caller, cx);
+        }
+    }
+
+    /// The holder leaves the lock, for `ttl` from now, to whoever will be told its name. `caller` waits for the answer,
+    /// until which the lock is the holder's.
+    pub fn detach(&mut self, claim: ClaimId, caller: ClaimId, ttl: Ttl, cx: &mut Cx<'_>) {
+        if self.holds(claim, cx)
+            && let Phase::Held(held) = &mut self.phase
+        {
+            held.longest = held.longest.max(ttl);
+            held.rename(ttl, caller, cx);
+            held.detaching = Some(held.token);
+        }
+    }
+
+    /// Nobody waits for the answer to a detach any more: the holder keeps the lock.
+    pub fn stay(&mut self, claim: ClaimId) {
+        if let Phase::Held(held) = &mut self.phase
+            && held.holder.claim == claim
+        {
+            held.detaching = None;
+        }
+    }
+
+    /// The holder gives the lock back, but the key is to stay taken for `rest`.
+    pub fn park(&mut self, claim: ClaimId, rest: Ttl, cx: &mut Cx<'_>) {
+        if !self.holds(claim, cx) {
+            return;
+        }
+        if let Phase::Held(held) = std::mem::take(&mut self.phase) {
+            let to = cx.next_token(rest);
+            held.say_renamings(cx);
+            cx.send(held.token, Op::Park { to, rest, ttl: held.longest }, Some(claim));
+            if held.tainted.is_some_and(|until| cx.now < until) {
+                // An earlier take may be executed late, and find the key free when the rest is over.
+                cx.send(held.token, Op::Give { ttl: held.longest, tainted: held.tainted }, None);
+            }
+            self.begin(Attempt::First, cx);
+        }
+    }
+
+    /// The server renamed a lease that was left to us to `token`, by a command sent at `sent`: `waiter`, who stands in no
+    /// queue, holds it from now on, with the number it had.
+    pub fn adopted(&mut self, token: Token, waiter: &Waiter, fence: u64, sent: Time, cx: &mut Cx<'_>) {
+        let deadline = waiter.ttl.deadline(sent);
+        match std::mem::take(&mut self.phase) {
+            Phase::Idle => {}
+            // Our own turn found the key taken, or will.
+            Phase::Waiting(waiting) => {
+                if waiting.may_have_left_something(cx.now) {
+                    cx.send(waiting.token, Op::Give { ttl: waiting.ttl, tainted: waiting.tainted }, None);
+                }
+            }
+            // What we believed to hold was somebody else's.
+            Phase::Held(held) => cx.out.push(Action::Lost { claim: held.holder.claim, loss: Loss::Taken }),
+        }
+        let holder = Holder::new(waiter, deadline, cx.now);
+        let mut held = Held::new(token, waiter.ttl, sent, Numbers::default(), holder, cx.now);
+        held.plan_renewal();
+        self.phase = Phase::Held(held);
+        cx.out.push(Action::Granted { claim: waiter.claim, fence, handed_on: false });
+        self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
+    }
+
+    /// The holder, if its lease is to be renewed now.
+    pub fn due_for_renewal(&self, now: Time) -> Option<ClaimId> {
+        match &self.phase {
+            Phase::Held(held) if held.again.is_some_and(|again| again <= now) => Some(held.holder.claim),
+            _ => None,
+        }
+    }
+
+    /// The holder gives no sign of life: it isn't renewed now, and looked at again soon. Returns whether that is news.
+    pub fn stall(&mut self, now: Time) -> bool {
+        match &mut self.phase {
+            Phase::Held(held) => {
+                held.again = Some(now + held.holder.ttl.renewal_retry());
+                !std::mem::replace(&mut held.stalled, true)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Held {
+    /// Gives the lease a new name and `ttl` from now.
+    fn rename(&mut self, ttl: Ttl, caller: ClaimId, cx: &mut Cx<'_>) {
+        let from = self.token;
+        let to = cx.next_token(ttl);
+        self.token = to;
+        self.swaps.push((from, to, ttl));
+        // The answer to a keep of the old name says nothing about the new one.
+        self.keeping = false;
+        self.plan_renewal();
+        cx.send(from, Op::Swap { to, ttl }, Some(caller));
+    }
+
+    /// Renamings that aren't answered are said again.
+    pub(super) fn say_renamings(&self, cx: &mut Cx<'_>) {
+        for (from, to, ttl) in self.swaps.iter().copied() {
+            cx.send(from, Op::Swap { to, ttl }, None);
+        }
+    }
+}
