@@ -611,6 +611,9 @@ fn a_renaming_without_an_answer_is_said_again_ahead_of_the_keep() {
     bench.at(11).extend(1, 9, 1_000);
     let third = bench.token();
     bench.at(20).failed(third, Some(1_021), None);
+    for name in [second, third] {
+        bench.lease.renaming_failed(name);
+    }
     assert_eq!(
         bench.at(30).resume(),
         [swap(first, second, 5_000, None), swap(second, third, 1_000, None), keep(third, 1_000, 0)]
@@ -639,6 +642,7 @@ fn of_several_renamings_the_first_that_isn_t_done_decides() {
     let third = bench.token();
     // The server refuses the first for want of memory, and so finds the key by no name that the second could change.
     bench.at(20).failed(third, Some(5_070), Some(70));
+    bench.lease.renaming_failed(second);
     assert_eq!(bench.step(|lease, cx| lease.not_renamed(third, cx)), []);
     assert_eq!(bench.not_ours(third), []);
     let again = [swap(first, second, 5_000, None), swap(second, third, 1_000, None), keep(third, 1_000, 0)];

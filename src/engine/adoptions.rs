@@ -15,13 +15,15 @@ pub(super) struct Adoption {
     to: Token,
     fence: u64,
     waiter: Waiter,
+    /// A command wasn't answered; it may be executed until then.
+    tainted: Option<Time>,
 }
 
 impl State {
     /// Begins one for a claim in state Adopting.
     pub(super) fn begin_adoption(&mut self, lock: Lock, from: Token, fence: u64, waiter: Waiter) {
         let to = self.turns.next(waiter.ttl.claim());
-        self.adoptions.insert(waiter.claim, Adoption { lock, from, to, fence, waiter });
+        self.adoptions.insert(waiter.claim, Adoption { lock, from, to, fence, waiter, tainted: None });
         self.send_adoption(waiter.claim);
     }
 
@@ -84,17 +86,24 @@ impl State {
                 self.finish(claim, Outcome::Unavailable(trouble));
             }
             // Said again when the link is back.
-            Answer::Unanswered(_) | Answer::Unsent => {}
+            Answer::Unanswered(_) => {
+                if let Some(adoption) = self.adoptions.get_mut(&claim) {
+                    adoption.tainted = Some(ttl.forgotten(now));
+                }
+            }
+            Answer::Unsent => {}
         }
     }
 
     /// Sends a give, or remembers it until there is a link.
     pub(super) fn give_now(&mut self, give: Command, now: Time) {
+        let tainted = matches!(give.op, Op::Give { tainted: Some(until), .. } if now < until);
+        if !self.up || tainted {
+            self.adopt(&give, now);
+        }
         if self.up {
             self.gives += 1;
             self.store.submit(give);
-        } else {
-            self.adopt(&give, now);
         }
     }
 
@@ -103,11 +112,16 @@ impl State {
         let Some(claim) = self.claims.get(&id) else { return };
         match claim.state {
             ClaimState::Detaching { of } => {
-                self.drive(claim.lease, now, |lease, _| lease.stay(of));
+                self.drive(claim.lease, now, |lease, _| lease.stay(of, now));
             }
             ClaimState::Adopting => {
-                // Its answer, if one comes, finds nobody and gives the lock back.
-                self.adoptions.remove(&id);
+                // The answer to a command that is under way finds nobody, and the lock is given back then.
+                if let Some(Adoption { lock, to, waiter, tainted: tainted @ Some(_), .. }) =
+                    self.adoptions.remove(&id)
+                {
+                    let op = Op::Give { ttl: waiter.ttl, tainted };
+                    self.give_now(Command { lock, lease: usize::MAX, token: to, op, caller: None }, now);
+                }
             }
             _ => {}
         }

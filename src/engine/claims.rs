@@ -25,6 +25,8 @@ pub(super) struct Claim {
     pub(super) since: Time,
     /// When its patience ends.
     pub(super) timer: Option<Time>,
+    /// When that of a caller ends who asks for itself: those behind it give up when as much time is over as its strategy takes.
+    pub(super) last: Option<Time>,
 }
 
 /// What a holder has asked for.

@@ -122,16 +122,14 @@ impl Core {
         self.change(|state, now| {
             let Acquire { call, target, terms, timeout, once, strategy } = wanted;
             let index = state.lease_of(&target);
-            let patience = if once {
-                Some(state.patience())
-            } else if let Strategy::Poll(phases) = &*strategy
-                && let Some(most) = phases.patience()
-            {
-                Some(timeout.map_or(most, |timeout| timeout.min(most)))
-            } else {
-                timeout
+            let timeout = if once { Some(state.patience()) } else { timeout };
+            let patience = match &*strategy {
+                Strategy::Poll(phases) if !once => phases.patience(),
+                _ => None,
             };
-            let claim = call.claim(index, terms, strategy, ClaimState::Waiting { once }, now);
+            let patience = patience.map_or(timeout, |most| Some(timeout.map_or(most, |timeout| timeout.min(most))));
+            let mut claim = call.claim(index, terms, strategy, ClaimState::Waiting { once }, now);
+            claim.last = timeout.map(|timeout| now + timeout);
             let claim = state.new_claim(claim, patience);
             state.arrive(index, terms.waiter(claim, once), now);
             claim
@@ -167,7 +165,7 @@ impl Core {
                 return false;
             };
             held.terms.ttl = ttl;
-            let (index, caller) = state.call_about(id, slot, ClaimState::Extending { of: id }, now);
+            let (index, caller) = state.call_about(id, slot, ClaimState::Extending { of: id }, ttl, now);
             state.drive(index, now, |lease, cx| lease.extend(id, caller, ttl, cx));
             true
         })
@@ -179,7 +177,7 @@ impl Core {
             if state.claims.get(&id).is_none_or(|claim| claim.state != ClaimState::Held) {
                 return false;
             }
-            let (index, caller) = state.call_about(id, slot, ClaimState::Detaching { of: id }, now);
+            let (index, caller) = state.call_about(id, slot, ClaimState::Detaching { of: id }, ttl, now);
             state.drive(index, now, |lease, cx| lease.detach(id, caller, ttl, cx));
             true
         })
@@ -276,7 +274,7 @@ impl Core {
 impl Call {
     fn claim(self, lease: usize, terms: Terms, strategy: Arc<Strategy>, state: ClaimState, since: Time) -> Claim {
         let Call { listener, slot, manager } = self;
-        Claim { listener, slot, manager, lease, terms, strategy, state, since, timer: None }
+        Claim { listener, slot, manager, lease, terms, strategy, state, since, timer: None, last: None }
     }
 }
 
@@ -288,14 +286,14 @@ impl Terms {
 
 impl State {
     /// A new call about a held lock; returns the lock's lease, and the call.
-    fn call_about(&mut self, id: ClaimId, slot: u32, about: ClaimState, now: Time) -> (usize, ClaimId) {
+    fn call_about(&mut self, id: ClaimId, slot: u32, about: ClaimState, ttl: Ttl, now: Time) -> (usize, ClaimId) {
         let Some(held) = self.claims.get(&id) else {
             return (usize::MAX, id);
         };
         let (index, terms) = (held.lease, held.terms);
         let call = Call { listener: held.listener.clone(), slot, manager: held.manager };
         let claim = call.claim(index, terms, held.strategy.clone(), about, now);
-        let patience = self.patience_for(terms.ttl);
+        let patience = self.patience_for(ttl);
         (index, self.new_claim(claim, Some(patience)))
     }
 

@@ -105,6 +105,9 @@ impl Orphans {
             };
             Command { lock: orphan.lock.clone(), lease: usize::MAX, token: *token, op, caller: orphan.caller.take() }
         };
-        self.by_name.iter_mut().map(command).collect()
+        let mut commands: Vec<Command> = self.by_name.iter_mut().map(command).collect();
+        // A key that is to stay taken for a while isn't freed before.
+        commands.sort_by_key(|command| !matches!(command.op, Op::Park { .. }));
+        commands
     }
 }

@@ -47,6 +47,8 @@ impl State {
                 self.give_up(id, now);
                 self.finish(id, outcome);
             }
+            // Who asks for itself gives up when its strategy says so.
+            ClaimState::Waiting { .. } if self.asks_until_later(id, now) => {}
             ClaimState::Waiting { once } => {
                 // A single attempt is never a matter of time: what it meets is said at once.
                 let outcome = if once {
@@ -58,6 +60,17 @@ impl State {
                 self.finish(id, outcome);
             }
         }
+    }
+
+    /// Whether a caller whose strategy would be at its end is the first in line and has time left; its timer is set to that.
+    fn asks_until_later(&mut self, id: ClaimId, now: Time) -> bool {
+        let Some(claim) = self.claims.get_mut(&id) else { return false };
+        let first = self.leases.get(claim.lease).and_then(|entry| entry.lease.first_waiting());
+        if first != Some(id) || claim.last.is_some_and(|last| last <= now) {
+            return false;
+        }
+        self.timers.set(Timer::Claim(id), &mut claim.timer, claim.last);
+        true
     }
 
     /// A lock that is taken, or a store that can't be used? Only the first is a time-out.

@@ -14,7 +14,8 @@ use crate::wait::{BACKOFF, Choice, Pace, Phases, Strategy};
 
 /// A wait for another process.
 pub(super) struct Pacing {
-    /// What the first in line asked for.
+    /// Whose strategy it is.
+    claim: ClaimId,
     strategy: Arc<Strategy>,
     /// What came of that.
     phases: Arc<Phases>,
@@ -33,6 +34,8 @@ impl State {
             let first = self.leases.get(index).and_then(|entry| entry.lease.first());
             let Some(first) = first else { return };
             if let Some(pause) = self.pause_of(index, first, now) {
+                // A store that answers at once must not be asked without end.
+                let pause = if self.store.always_up() { pause.max(Duration::from_millis(1)) } else { pause };
                 let pause = expiry.map_or(pause, |expiry| expiry.min(pause));
                 self.drive(index, now, |lease, _| lease.ask_at(token, now + pause));
                 if pause.is_zero() {
@@ -50,14 +53,16 @@ impl State {
     /// The pause after an attempt that was refused. `None`: there is none, the strategy is at its end.
     fn pause_of(&mut self, index: usize, first: ClaimId, now: Time) -> Option<Duration> {
         let strategy = self.claims.get(&first)?.strategy.clone();
-        let goes_on = |pacing: &&mut Pacing| *pacing.strategy == *strategy;
+        // The next in line goes on where the last one was; but bounds at which it gives up are its own.
+        let goes_on =
+            |pacing: &&mut Pacing| pacing.claim == first || (!pacing.phases.ends && *pacing.strategy == *strategy);
         if self.leases.get_mut(index)?.pacing.as_mut().filter(goes_on).is_none() {
             let phases = self.phases(index, first, &strategy)?;
             let manager = self.claims.get(&first).map(|claim| claim.manager as usize)?;
             if let Some(manager) = self.managers.get_mut(manager) {
                 manager.statistics.counters.phased += u64::from(phases.phases.len() > 1);
             }
-            let pacing = Pacing { strategy, phases, pace: Pace::default(), began: now, attempts: 0 };
+            let pacing = Pacing { claim: first, strategy, phases, pace: Pace::default(), began: now, attempts: 0 };
             self.leases.get_mut(index)?.pacing = Some(pacing);
         }
         let entry = self.leases.get_mut(index)?;

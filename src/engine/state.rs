@@ -348,7 +348,10 @@ impl State {
         } else {
             self.store.wake();
             if !ends && let Some(entry) = self.leases.get_mut(index) {
-                entry.lease.failed(token, None, None);
+                match op {
+                    Op::Swap { to, .. } => entry.lease.renaming_failed(to),
+                    _ => entry.lease.failed(token, None, None),
+                }
             }
         }
     }

@@ -84,7 +84,7 @@ impl Lease {
         {
             held.tainted = held.tainted.max(until);
             held.doubtful = true;
-            held.again = again.filter(|_| held.holder.renewed);
+            held.again = again.filter(|_| held.holder.renewed || !held.swaps.is_empty());
             held.keeping = again.is_none() && held.holder.renewed;
         }
     }
@@ -115,7 +115,7 @@ impl Lease {
     /// The server renamed our lease to `to` by a swap that was sent at `sent`.
     pub fn swapped(&mut self, to: Token, sent: Time, ttl: Ttl, cx: &mut Cx<'_>) {
         if let Phase::Held(held) = &mut self.phase
-            && let Some(done) = held.swaps.iter().position(|(_, name, _)| *name == to)
+            && let Some(done) = held.swaps.iter().position(|renaming| renaming.to == to)
         {
             held.swaps.drain(..=done);
         }
@@ -149,10 +149,13 @@ impl Lease {
     pub fn not_renamed(&mut self, to: Token, cx: &mut Cx<'_>) {
         if let Phase::Held(held) = &self.phase
             // A later one finds what an earlier one has left; the first is decisive.
-            && held.swaps.first().is_some_and(|(_, name, _)| *name == to)
+            && held.swaps.first().is_some_and(|renaming| renaming.to == to)
         {
             let claim = held.holder.claim;
             self.lose(claim, Loss::Taken, cx);
+        } else {
+            // The one before it came to nothing; both are said again.
+            self.renaming_failed(to);
         }
     }
 

@@ -46,10 +46,21 @@ pub(super) struct Held {
     /// When to renew.
     pub(super) again: Option<Time>,
     /// Renamings that aren't answered, oldest first.
-    pub(super) swaps: Vec<(Token, Token, Ttl)>,
+    pub(super) swaps: Vec<Renaming>,
     pub(super) tainted: Option<Time>,
     /// The longest ttl of this turn: after it the server has forgotten every name the key had.
     pub(super) longest: Ttl,
+}
+
+/// A renaming of the lease that isn't answered.
+#[derive(Debug)]
+pub(super) struct Renaming {
+    pub(super) from: Token,
+    pub(super) to: Token,
+    pub(super) ttl: Ttl,
+    /// It is under way. It is never sent a second time before that has come to something: a copy could be executed when the
+    /// lease is somebody else's under its new name.
+    pub(super) asked: bool,
 }
 
 /// The caller that has the lock.
@@ -145,8 +156,9 @@ impl Held {
     /// When the holder's lease is to be renewed next, counted from the last confirmation.
     pub(super) fn plan_renewal(&mut self) {
         let ttl = self.holder.ttl;
-        self.again =
-            (self.holder.renewed && !self.keeping).then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
+        // What is being detached lasts for as long as its ticket says.
+        let renewed = self.holder.renewed && !self.keeping && self.detaching.is_none();
+        self.again = renewed.then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
     }
 
     /// Why it is lost when its time is over.
@@ -173,8 +185,13 @@ impl Held {
         Op::Keep { ttl: self.ttl, block }
     }
 
+    /// Whether numbers are to be reserved now, by a keep.
+    pub(super) fn needs_numbers(&self, waiting: usize) -> bool {
+        !self.keeping && !self.stalled && self.detaching.is_none() && self.runs_low(waiting)
+    }
+
     /// Half of the reserved numbers are used, and there are callers for the rest.
-    pub(super) fn runs_low(&self, waiting: usize) -> bool {
+    fn runs_low(&self, waiting: usize) -> bool {
         let left = self.numbers.left();
         left <= u64::from(self.block) / 2 && (waiting as u64) > left
     }

@@ -1,6 +1,6 @@
 //! What a holder can do with its lock besides giving it back.
 
-use super::held::{Held, Holder};
+use super::held::{Held, Holder, Renaming};
 use super::machine::{Lease, Phase};
 use super::numbers::Numbers;
 use super::queue::{ClaimId, Waiter};
@@ -40,17 +40,23 @@ impl Lease {
             && let Phase::Held(held) = &mut self.phase
         {
             held.longest = held.longest.max(ttl);
+            // As for an extend: whatever becomes of the command, we are on the safe side.
+            let deadline = ttl.deadline(cx.now);
+            held.deadline = held.deadline.min(deadline);
+            held.holder.deadline = held.holder.deadline.min(deadline);
             held.rename(ttl, caller, cx);
             held.detaching = Some(held.token);
+            held.again = None;
         }
     }
 
     /// Nobody waits for the answer to a detach any more: the holder keeps the lock.
-    pub fn stay(&mut self, claim: ClaimId) {
+    pub fn stay(&mut self, claim: ClaimId, now: Time) {
         if let Phase::Held(held) = &mut self.phase
             && held.holder.claim == claim
         {
             held.detaching = None;
+            held.again = held.holder.renewed.then_some(now);
         }
     }
 
@@ -60,9 +66,12 @@ impl Lease {
             return;
         }
         if let Phase::Held(held) = std::mem::take(&mut self.phase) {
-            let to = cx.next_token(rest);
-            held.say_renamings(cx);
-            cx.send(held.token, Op::Park { to, rest, ttl: held.longest }, Some(claim));
+            let park = Op::Park { to: cx.next_token(rest), rest, ttl: held.longest };
+            // Whichever name the server knows it by.
+            for renaming in &held.swaps {
+                cx.send(renaming.from, park, None);
+            }
+            cx.send(held.token, park, Some(claim));
             if held.tainted.is_some_and(|until| cx.now < until) {
                 // An earlier take may be executed late, and find the key free when the rest is over.
                 cx.send(held.token, Op::Give { ttl: held.longest, tainted: held.tainted }, None);
@@ -94,6 +103,15 @@ impl Lease {
         self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
     }
 
+    /// A renaming to `to` came to nothing: it failed, or wasn't answered.
+    pub fn renaming_failed(&mut self, to: Token) {
+        if let Phase::Held(held) = &mut self.phase
+            && let Some(renaming) = held.swaps.iter_mut().find(|renaming| renaming.to == to)
+        {
+            renaming.asked = false;
+        }
+    }
+
     /// The holder, if its lease is to be renewed now.
     pub fn due_for_renewal(&self, now: Time) -> Option<ClaimId> {
         match &self.phase {
@@ -120,17 +138,18 @@ impl Held {
         let from = self.token;
         let to = cx.next_token(ttl);
         self.token = to;
-        self.swaps.push((from, to, ttl));
+        self.swaps.push(Renaming { from, to, ttl, asked: true });
         // The answer to a keep of the old name says nothing about the new one.
         self.keeping = false;
         self.plan_renewal();
         cx.send(from, Op::Swap { to, ttl }, Some(caller));
     }
 
-    /// Renamings that aren't answered are said again.
-    pub(super) fn say_renamings(&self, cx: &mut Cx<'_>) {
-        for (from, to, ttl) in self.swaps.iter().copied() {
-            cx.send(from, Op::Swap { to, ttl }, None);
+    /// Renamings that came to nothing are said again.
+    pub(super) fn say_renamings(&mut self, cx: &mut Cx<'_>) {
+        for renaming in self.swaps.iter_mut().filter(|renaming| !renaming.asked) {
+            renaming.asked = true;
+            cx.send(renaming.from, Op::Swap { to: renaming.to, ttl: renaming.ttl }, None);
         }
     }
 }

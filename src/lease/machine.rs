@@ -54,7 +54,7 @@ impl Lease {
             Phase::Idle => self.begin(Attempt::First, cx),
             Phase::Waiting(_) => {}
             Phase::Held(held) => {
-                if !held.keeping && held.runs_low(self.queue.len()) {
+                if held.needs_numbers(self.queue.len()) {
                     let op = held.keep(self.queue.len());
                     cx.send(held.token, op, None);
                 }
@@ -133,9 +133,9 @@ impl Lease {
                 }
             }
             Phase::Held(held) => {
-                if (held.holder.renewed && !held.stalled) || !held.swaps.is_empty() {
-                    Self::renew(held, self.queue.len(), cx);
-                }
+                let again = held.again.filter(|_| held.stalled);
+                Self::renew(held, self.queue.len(), cx);
+                held.again = held.again.or(again);
             }
         }
     }
@@ -143,8 +143,11 @@ impl Lease {
     /// A renaming that isn't answered is said again first: the keep that follows speaks of the new name.
     fn renew(held: &mut Held, waiting: usize, cx: &mut Cx<'_>) {
         held.say_renamings(cx);
-        let op = held.keep(waiting);
-        cx.send(held.token, op, None);
+        held.again = None;
+        if held.holder.renewed && !held.stalled && held.detaching.is_none() {
+            let op = held.keep(waiting);
+            cx.send(held.token, op, None);
+        }
     }
 
     /// Whether `claim` holds the lock at this instant; a deadline that has passed is acted on first.
@@ -191,7 +194,7 @@ impl Lease {
             }
             cx.out.push(Action::Granted { claim: next.claim, fence, handed_on: true });
             let due = held.again.is_some_and(|again| again <= cx.now);
-            if !held.keeping && (due || held.runs_low(self.queue.len())) {
+            if (due && !held.keeping) || held.needs_numbers(self.queue.len()) {
                 let op = held.keep(self.queue.len());
                 cx.send(held.token, op, None);
             }
@@ -204,8 +207,8 @@ impl Lease {
     pub(super) fn end(&mut self, releaser: Option<ClaimId>, cx: &mut Cx<'_>) {
         if let Phase::Held(held) = std::mem::take(&mut self.phase) {
             let give = Op::Give { ttl: held.longest, tainted: held.tainted };
-            for (from, _, _) in &held.swaps {
-                cx.send(*from, give, None);
+            for renaming in &held.swaps {
+                cx.send(renaming.from, give, None);
             }
             cx.send(held.token, give, releaser);
             self.begin(Attempt::AfterOwnTurn, cx);

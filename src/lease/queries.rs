@@ -9,7 +9,7 @@ impl Lease {
     /// Whether the lease is held and was to be named `to`, now or on the way to its present name.
     pub fn is_renamed_to(&self, to: Token) -> bool {
         match &self.phase {
-            Phase::Held(held) => held.token == to || held.swaps.iter().any(|(_, name, _)| *name == to),
+            Phase::Held(held) => held.token == to || held.swaps.iter().any(|renaming| renaming.to == to),
             _ => false,
         }
     }

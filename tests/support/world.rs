@@ -436,6 +436,8 @@ impl World {
         }
         if this.up {
             this.wire.push_back(sent);
+        } else if let Op::Swap { to, .. } = op {
+            this.lease.renaming_failed(to);
         } else if !matches!(op, Op::Give { .. }) {
             this.lease.failed(token, None, None);
         }
@@ -554,6 +556,7 @@ impl World {
                     Some(Answer::Done) => self.drive(process, |lease, cx| lease.swapped(to, sent.at, ttl, cx)),
                     Some(Answer::NotOurs) => self.drive(process, |lease, cx| lease.not_renamed(to, cx)),
                     _ => {
+                        this.lease.renaming_failed(to);
                         // A later renaming may be under way: it concerns the lease by its present name.
                         let again = answer.map(|_| self.now + ttl.renewal_retry());
                         if let Some(token) = this.lease.token().filter(|_| this.lease.is_renamed_to(to)) {
