@@ -74,6 +74,8 @@ class Claim {
     this.controller = undefined
     /** @type {Promise<boolean> | undefined} */
     this.releasing = undefined
+    /** @type {Promise<any> | undefined} a call of detach that isn't answered */
+    this.detaching = undefined
     /** @type {any} the caller's reason to stop waiting, if it came while the grant was on its way */
     this.unwanted = undefined
     /** @type {Lock | undefined} the handle, until the garbage collector watches it */
@@ -260,7 +262,7 @@ class Claim {
     if (this.loss) return this.loss
     if (this.state !== HELD) return new LockLostError(this.wanted, 'released')
     // Its deadline has passed, in this very turn of the loop; the record is on its way.
-    return this.held ? undefined : new LockLostError(this.wanted, 'expired')
+    return this.held ? undefined : new LockLostError(this.wanted, this.detaching ? 'released' : 'expired')
   }
 
   /** One more handle of a lock that is held. */

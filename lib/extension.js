@@ -70,7 +70,23 @@ function ticket({ keys, fence, owner }, token, ttl) {
  * @param {number} ttl
  * @returns {Promise<any>}
  */
-function extension(call, claim, ttl) {
+async function extension(call, claim, ttl) {
+  // What comes during a detach depends on whether that succeeds.
+  while (claim.detaching) await claim.detaching.catch(() => {})
+  if (call === 'extend') return begun(call, claim, ttl)
+  claim.detaching = begun(call, claim, ttl).finally(() => {
+    claim.detaching = undefined
+  })
+  return claim.detaching
+}
+
+/**
+ * @param {'extend' | 'detach'} call
+ * @param {Claim} claim
+ * @param {number} ttl
+ * @returns {Promise<any>}
+ */
+function begun(call, claim, ttl) {
   const why = claim.whyNotHeld()
   if (why) return Promise.reject(why)
   const promised = new Promise(promise.capture)

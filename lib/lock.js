@@ -63,19 +63,20 @@ class Lock {
   }
 
   assertHeld() {
-    const why = this.#whyNotHeld()
+    this.#assertNotReleased()
+    const why = this.#claim.whyNotHeld()
     if (why) throw why
   }
 
   async extend(ttl = this.#claim.ttl) {
     checkTtl('ttl', ttl)
-    this.assertHeld()
+    this.#assertNotReleased()
     return extension('extend', this.#claim, ttl)
   }
 
   async detach(ttl = this.#claim.ttl) {
     checkTtl('ttl', ttl)
-    this.assertHeld()
+    this.#assertNotReleased()
     return extension('detach', this.#claim, ttl)
   }
 
@@ -89,9 +90,10 @@ class Lock {
     await this.release().catch(() => {})
   }
 
-  #whyNotHeld() {
-    if (this.#released && !this.#claim.loss) return new LockLostError(this.#claim.wanted, 'released')
-    return this.#claim.whyNotHeld()
+  /** A handle of a reentrant lock can be given back while others are held. */
+  #assertNotReleased() {
+    const { loss, wanted } = this.#claim
+    if (this.#released) throw loss ?? new LockLostError(wanted, 'released')
   }
 
   /**

@@ -293,7 +293,7 @@ impl State {
         let (index, terms) = (held.lease, held.terms);
         let call = Call { listener: held.listener.clone(), slot, manager: held.manager };
         let claim = call.claim(index, terms, held.strategy.clone(), about, now);
-        let patience = self.patience_for(ttl);
+        let patience = self.patience_for(terms.ttl.min(ttl));
         (index, self.new_claim(claim, Some(patience)))
     }
 

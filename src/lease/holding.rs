@@ -29,6 +29,8 @@ impl Lease {
             // The local deadline shrinks before the command is sent: whatever becomes of it, we are on the safe side.
             held.deadline = deadline;
             held.holder.deadline = held.holder.deadline.min(deadline);
+            // A detach under way comes to nothing: the name it tells is not the last.
+            held.detaching = None;
             held.rename(ttl, caller, cx);
         }
     }
@@ -54,9 +56,10 @@ impl Lease {
     pub fn stay(&mut self, claim: ClaimId, now: Time) {
         if let Phase::Held(held) = &mut self.phase
             && held.holder.claim == claim
+            && held.detaching.take().is_some()
         {
-            held.detaching = None;
-            held.again = held.holder.renewed.then_some(now);
+            // Its lease is that of the ticket.
+            held.again = (held.holder.renewed && !held.keeping).then_some(now);
         }
     }
 
@@ -74,7 +77,11 @@ impl Lease {
             cx.send(held.token, park, Some(claim));
             if held.tainted.is_some_and(|until| cx.now < until) {
                 // An earlier take may be executed late, and find the key free when the rest is over.
-                cx.send(held.token, Op::Give { ttl: held.longest, tainted: held.tainted }, None);
+                let give = Op::Give { ttl: held.longest, tainted: held.tainted };
+                for renaming in &held.swaps {
+                    cx.send(renaming.from, give, None);
+                }
+                cx.send(held.token, give, None);
             }
             self.begin(Attempt::First, cx);
         }
