@@ -489,6 +489,43 @@ export interface TlsOptions {
 }
 
 // ---------------------------------------------------------------------------
+// node:diagnostics_channel
+// ---------------------------------------------------------------------------
+
+/** Of `holdfast:acquire`: an acquisition came to an end. */
+export interface AcquireMessage {
+  keys: readonly string[]
+  outcome: 'granted' | 'busy' | 'timeout' | 'failed'
+  /** If granted. */
+  waited?: number
+  fencingToken?: number
+  /** If not; the reason of `signal`, if that ended it. */
+  error?: unknown
+}
+
+/** Of `holdfast:hold`: a lock ended that was granted while somebody listened. `gone`: it was released, and already lost. */
+export interface HoldMessage {
+  keys: readonly string[]
+  fencingToken: number
+  outcome: 'released' | 'gone' | 'detached' | Exclude<LockLostError['reason'], 'released'>
+  /** ms */
+  held: number
+}
+
+/** Of `holdfast:renew`: a held lock was renewed. */
+export interface RenewMessage {
+  keys: readonly string[]
+  fencingToken: number
+}
+
+/** Of `holdfast:lost`: a held lock was lost. */
+export interface LostMessage {
+  keys: readonly string[]
+  fencingToken: number
+  error: LockLostError
+}
+
+// ---------------------------------------------------------------------------
 // Errors
 // ---------------------------------------------------------------------------
 
