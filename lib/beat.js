@@ -1,6 +1,7 @@
 'use strict'
 
 const { allTargets, beat, inUse } = require('./bridge')
+const { outside } = require('./nesting')
 const { setInterval, clearInterval } = require('node:timers')
 
 // The pulse of this event loop, while something is held or awaited: without it the native side stops renewing after `maxStall`.
@@ -24,7 +25,8 @@ function keepBeating(maxStall) {
   }
   if (timer !== undefined) return
   beat()
-  timer = setInterval(tick, period)
+  // Not in the context of whoever comes first, which it would keep alive.
+  timer = outside(() => setInterval(tick, period))
   timer.unref()
 }
 

@@ -145,7 +145,22 @@ function fetch() {
   fetchNow()
 }
 
+/** Runs what fetches. @type {(fetch: () => void) => void} */
+let runFetch = (fetch) => fetch()
+
+/**
+ * What is fetched may run callers' code, which has nothing to do with the code that happens to fetch.
+ * @param {typeof runFetch} run
+ */
+function fetchBy(run) {
+  runFetch = run
+}
+
 function fetchNow() {
+  runFetch(fetchAll)
+}
+
+function fetchAll() {
   // A record's target may call us; what that brings is fetched by the loop that is under way.
   if (fetching) return
   fetching = true
@@ -297,6 +312,7 @@ module.exports = {
   close,
   allTargets,
   fetchNow,
+  fetchBy,
   takeSlot,
   freeSlot,
   fetchSoon,

@@ -5,6 +5,7 @@ const {
   begin,
   detail,
   end,
+  fetchNow,
   fetchSoon,
   flushSoon,
   freeSlot,
@@ -147,7 +148,7 @@ class Claim {
     if (this.unwanted !== undefined) {
       // The caller gave up, or the manager was closed, while this was on its way.
       this.reject(this.unwanted)
-      this.release().catch(() => {})
+      this.release(true).catch(() => {})
       return
     }
     const lock = new Lock(this)
@@ -261,8 +262,10 @@ class Claim {
   whyNotHeld() {
     if (this.loss) return this.loss
     if (this.state !== HELD) return new LockLostError(this.wanted, 'released')
-    // Its deadline has passed, in this very turn of the loop; the record is on its way.
-    return this.held ? undefined : new LockLostError(this.wanted, this.detaching ? 'released' : 'expired')
+    if (this.held) return undefined
+    // Its deadline has passed, in this very turn of the loop; the record that says why is there.
+    fetchNow()
+    return this.loss ?? new LockLostError(this.wanted, this.state === HELD ? 'expired' : 'released')
   }
 
   /** One more handle of a lock that is held. */
@@ -280,11 +283,14 @@ class Claim {
     return this.release()
   }
 
-  /** @returns {Promise<boolean>} */
-  release() {
+  /**
+   * @param {boolean} atOnce whatever `minHold`: nobody ever had it
+   * @returns {Promise<boolean>}
+   */
+  release(atOnce = false) {
     if (this.releasing) return this.releasing
     if (this.state !== HELD) return Promise.resolve(false)
-    const said = this.manager.addon.release(this.manager.number, this.id)
+    const said = this.manager.addon.release(this.manager.number, this.id, atOnce)
     if (said === 0) {
       // Lost; the record of that is on its way, and frees the slot.
       this.releasing = Promise.resolve(false)

@@ -1,6 +1,7 @@
 'use strict'
 
 const { AsyncLocalStorage } = require('node:async_hooks')
+const { fetchBy } = require('./bridge')
 
 // Which locks the running `withLock` callbacks hold that a call comes from: to tell a call that would wait for itself, and
 // for reentrant locks.
@@ -14,10 +15,26 @@ class Frame {
    * @param {Frame | undefined} outer
    */
   constructor(claim, outer) {
+    /** @type {Claim | undefined} until the callback is done */
     this.claim = claim
     this.outer = outer
-    this.running = true
   }
+}
+
+/**
+ * The innermost of these callbacks that runs. What a callback leaves behind (timers, sockets, its next round) refers to its frame
+ * for as long as it lives, so frames that are done are taken out of the chain.
+ * @param {Frame | undefined} frame
+ */
+function running(frame) {
+  let found = frame
+  while (found && !found.claim) found = found.outer
+  for (let done = frame; done && done !== found; ) {
+    const next = done.outer
+    done.outer = found
+    done = next
+  }
+  return found
 }
 
 /**
@@ -34,12 +51,15 @@ let storage
  * @returns {Promise<Awaited<T>>}
  */
 async function inside(claim, callback) {
-  storage ??= new AsyncLocalStorage()
-  const frame = new Frame(claim, storage.getStore())
+  if (!storage) {
+    storage = new AsyncLocalStorage()
+    fetchBy(outside)
+  }
+  const frame = new Frame(claim, running(storage.getStore()))
   try {
     return await storage.run(frame, callback)
   } finally {
-    frame.running = false
+    frame.claim = undefined
   }
 }
 
@@ -50,14 +70,9 @@ async function inside(claim, callback) {
  * @returns {Claim | undefined}
  */
 function holderAround(space, keys) {
-  for (let frame = storage?.getStore(); frame; frame = frame.outer) {
-    const { claim, running } = frame
-    if (
-      running &&
-      claim.isHeld &&
-      claim.manager.space === space &&
-      keys.some((key) => claim.keys.includes(key))
-    ) {
+  for (let frame = running(storage?.getStore()); frame; frame = running(frame.outer)) {
+    const { claim } = frame
+    if (claim?.isHeld && claim.manager.space === space && keys.some((key) => claim.keys.includes(key))) {
       return claim
     }
   }

@@ -116,12 +116,15 @@ pub fn cancel(manager: u32, claim: f64) -> Result<bool> {
     with_manager(manager, |manager| manager.core.cancel(ClaimId(claim as u64)))
 }
 
-/// Gives a lock back. 0: it isn't held; else bit 0 is set, and bit 1 if there is something to fetch now.
+/// Gives a lock back; `at_once`: whatever its `minHold`. 0: it isn't held; else bit 0 is set, and bit 1 if there is something to fetch now.
 #[napi(catch_unwind)]
-pub fn release(manager: u32, claim: f64) -> Result<u32> {
+pub fn release(manager: u32, claim: f64, at_once: bool) -> Result<u32> {
     with_manager(manager, |manager| {
         let mut released = Released::NotHeld;
-        let fetch = manager.half.fetching(|| released = manager.core.release(ClaimId(claim as u64)));
+        let fetch = manager.half.fetching(|| {
+            let claim = ClaimId(claim as u64);
+            released = if at_once { manager.core.discard(claim) } else { manager.core.release(claim) };
+        });
         match released {
             Released::NotHeld => 0,
             Released::Later => 1 | u32::from(fetch) << 1,

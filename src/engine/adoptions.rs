@@ -15,7 +15,9 @@ pub(super) struct Adoption {
     to: Token,
     fence: u64,
     waiter: Waiter,
-    /// A command wasn't answered; it may be executed until then.
+    /// A command was sent.
+    asked: bool,
+    /// One wasn't answered; it may be executed until then.
     tainted: Option<Time>,
 }
 
@@ -23,7 +25,7 @@ impl State {
     /// Begins one for a claim in state Adopting.
     pub(super) fn begin_adoption(&mut self, lock: Lock, from: Token, fence: u64, waiter: Waiter) {
         let to = self.turns.next(waiter.ttl.claim());
-        self.adoptions.insert(waiter.claim, Adoption { lock, from, to, fence, waiter, tainted: None });
+        self.adoptions.insert(waiter.claim, Adoption { lock, from, to, fence, waiter, asked: false, tainted: None });
         self.send_adoption(waiter.claim);
     }
 
@@ -31,7 +33,8 @@ impl State {
         if !self.up {
             return self.store.wake();
         }
-        if let Some(Adoption { lock, from, to, waiter, .. }) = self.adoptions.get(&claim) {
+        if let Some(Adoption { lock, from, to, waiter, asked, .. }) = self.adoptions.get_mut(&claim) {
+            *asked = true;
             let op = Op::Adopt { to: *to, ttl: waiter.ttl };
             let command = Command { lock: lock.clone(), lease: usize::MAX, token: *from, op, caller: Some(claim) };
             self.store.submit(command);
@@ -115,10 +118,8 @@ impl State {
                 self.drive(claim.lease, now, |lease, _| lease.stay(of, now));
             }
             ClaimState::Adopting => {
-                // The answer to a command that is under way finds nobody, and the lock is given back then.
-                if let Some(Adoption { lock, to, waiter, tainted: tainted @ Some(_), .. }) =
-                    self.adoptions.remove(&id)
-                {
+                // Behind the command, if it is still under way.
+                if let Some(Adoption { lock, to, waiter, asked: true, tainted, .. }) = self.adoptions.remove(&id) {
                     let op = Op::Give { ttl: waiter.ttl, tainted };
                     self.give_now(Command { lock, lease: usize::MAX, token: to, op, caller: None }, now);
                 }

@@ -155,7 +155,12 @@ impl Core {
 
     /// Gives a lock back.
     pub fn release(&self, id: ClaimId) -> Released {
-        self.change(|state, now| state.release(id, now))
+        self.change(|state, now| state.release(id, false, now))
+    }
+
+    /// Gives a lock back that its caller never got: the key isn't to stay taken.
+    pub fn discard(&self, id: ClaimId) -> Released {
+        self.change(|state, now| state.release(id, true, now))
     }
 
     /// Sets what remains of a lock's lease; answered in `slot`. `false`: it isn't held.
@@ -192,7 +197,16 @@ impl Core {
             .filter(|claim| claim.state == ClaimState::Held)
             .and_then(|claim| state.leases.get(claim.lease))
             .and_then(|entry| entry.lease.deadline_of(id));
-        deadline.map_or(Duration::ZERO, |deadline| deadline.since(Time::now()))
+        let Some(deadline) = deadline else {
+            return Duration::ZERO;
+        };
+        let now = Time::now();
+        drop(state);
+        if now >= deadline {
+            // Why it is lost is known from now on, although the timing task hasn't looked yet.
+            self.change(|state, now| state.look_at_lease_of(id, now));
+        }
+        deadline.since(now)
     }
 
     /// Sends what calls have added.
@@ -302,18 +316,19 @@ impl State {
         let Some(index) = waiting.map(|claim| claim.lease) else {
             return false;
         };
-        self.drive(index, now, |lease, cx| lease.leave(id, cx));
+        self.leave(index, id, now);
         self.drop_claim(id);
         true
     }
 
-    fn release(&mut self, id: ClaimId, now: Time) -> Released {
+    fn release(&mut self, id: ClaimId, at_once: bool, now: Time) -> Released {
         let Some(claim) = self.claims.get_mut(&id).filter(|claim| claim.state == ClaimState::Held) else {
             return Released::NotHeld;
         };
         claim.state = ClaimState::Releasing;
         let (index, ttl) = (claim.lease, claim.terms.ttl);
-        let rest = claim.terms.min_hold.saturating_sub(now.since(claim.since));
+        let least = if at_once { Duration::ZERO } else { claim.terms.min_hold };
+        let rest = least.saturating_sub(now.since(claim.since));
         self.was_held(id, now);
         self.drive(index, now, |lease, cx| match rest.as_micros().div_ceil(1_000) as u32 {
             0 => lease.release(id, cx),
@@ -415,7 +430,8 @@ async fn keep_time(core: Weak<Core>, sooner: Arc<Notify>) {
             return;
         };
         // The clock that counts decides; this sleep is only a hint, and it stops while the machine is suspended.
-        let pause = next.map_or(Duration::from_secs(3_600), |next| next.since(Time::now()));
+        let longest = Duration::from_secs(3_600);
+        let pause = next.map_or(longest, |next| next.since(Time::now()).min(longest));
         tokio::select! {
             () = sleep(pause) => {}
             () = sooner.notified() => {}

@@ -4,7 +4,7 @@
 use super::Outcome;
 use super::state::State;
 use crate::clock::Time;
-use crate::lease::Token;
+use crate::lease::{ClaimId, Token};
 
 impl State {
     /// A lease that is to be renewed isn't, if its holder gave no sign of life for too long; that is looked at again soon.
@@ -19,6 +19,14 @@ impl State {
         if self.drive(index, now, |lease, _| lease.stall(now)) == Some(true) {
             listener.complete(slot, Outcome::Stalled(silent));
             self.will_ring(listener);
+        }
+    }
+
+    /// Does what is due for a lock that is held.
+    pub(super) fn look_at_lease_of(&mut self, claim: ClaimId, now: Time) {
+        if let Some(index) = self.claims.get(&claim).map(|claim| claim.lease) {
+            self.look_for_life(index, now);
+            self.drive(index, now, |lease, cx| lease.tick(cx));
         }
     }
 

@@ -56,7 +56,7 @@ impl State {
                 } else {
                     self.timed_out(index, id, waited)
                 };
-                self.drive(index, now, |lease, cx| lease.leave(id, cx));
+                self.leave(index, id, now);
                 self.finish(id, outcome);
             }
         }
@@ -64,12 +64,15 @@ impl State {
 
     /// Whether a caller whose strategy would be at its end is the first in line and has time left; its timer is set to that.
     fn asks_until_later(&mut self, id: ClaimId, now: Time) -> bool {
-        let Some(claim) = self.claims.get_mut(&id) else { return false };
+        let Some(claim) = self.claims.get(&id) else { return false };
         let first = self.leases.get(claim.lease).and_then(|entry| entry.lease.first_waiting());
-        if first != Some(id) || claim.last.is_some_and(|last| last <= now) {
+        let asks = self.asks(claim.lease);
+        if first != Some(id) || !asks || claim.last.is_some_and(|last| last <= now) {
             return false;
         }
-        self.timers.set(Timer::Claim(id), &mut claim.timer, claim.last);
+        if let Some(claim) = self.claims.get_mut(&id) {
+            self.timers.set(Timer::Claim(id), &mut claim.timer, claim.last);
+        }
         true
     }
 

@@ -10,6 +10,7 @@ use super::claims::Claim;
 use super::state::{Entry, State};
 use crate::clock::Time;
 use crate::lease::{ClaimId, Token};
+use crate::store::Lock;
 use crate::wait::{BACKOFF, Choice, Pace, Phases, Strategy};
 
 /// A wait for another process.
@@ -30,6 +31,14 @@ impl State {
     pub(super) fn poll_later(&mut self, index: usize, token: Token, left: Option<u64>, now: Time) {
         // Sleeping longer than the holder's lease lasts makes no sense.
         let expiry = left.map(|left| Duration::from_millis(left + self.random.random_range(1..=10)));
+        if let Some(lock) = self.leases.get(index).map(|entry| entry.lock.clone()).filter(|lock| lock.owner.is_some())
+        {
+            self.owner_waits(index, &lock, true, false, now);
+        }
+        if !self.asks(index) {
+            self.drive(index, now, |lease, _| lease.ask_at(token, Time::NEVER));
+            return;
+        }
         loop {
             let first = self.leases.get(index).and_then(|entry| entry.lease.first());
             let Some(first) = first else { return };
@@ -47,6 +56,63 @@ impl State {
             let outcome = self.timed_out(index, first, waited);
             self.drive(index, now, |lease, cx| lease.leave(first, cx));
             self.finish(first, outcome);
+        }
+    }
+
+    /// A waiting caller goes. The next one doesn't inherit its pause, if it waits in another way.
+    pub(super) fn leave(&mut self, index: usize, id: ClaimId, now: Time) {
+        let first = |state: &State| state.leases.get(index).and_then(|entry| entry.lease.first_waiting());
+        let was_first = first(self) == Some(id);
+        self.drive(index, now, |lease, cx| lease.leave(id, cx));
+        if was_first && let Some(next) = first(self) {
+            let strategy = self.claims.get(&next).map(|claim| claim.strategy.clone());
+            let pacing = self.leases.get(index).and_then(|entry| entry.pacing.as_ref());
+            let same = pacing.zip(strategy).is_some_and(|(pacing, strategy)| *pacing.strategy == *strategy);
+            if pacing.is_some() && !same {
+                self.ask_now(index, now);
+            }
+        }
+    }
+
+    /// Asks without waiting for the end of a pause.
+    fn ask_now(&mut self, index: usize, now: Time) {
+        if let Some(token) = self.leases.get(index).and_then(|entry| entry.lease.token()) {
+            self.drive(index, now, |lease, cx| {
+                lease.ask_at(token, now);
+                lease.tick(cx);
+            });
+        }
+    }
+
+    /// Whether the first in line of this lease asks for itself. Calls of one owner that wait have a lease each, and only the one that
+    /// came first asks: when it is granted, all of them are.
+    pub(super) fn asks(&self, index: usize) -> bool {
+        let Some(Entry { lock, .. }) = self.leases.get(index) else { return false };
+        let waiting = self.waiting_owners.get(lock).filter(|_| lock.owner.is_some());
+        waiting.and_then(|waiting| waiting.first()).is_none_or(|first| *first == index)
+    }
+
+    /// A lease of an owner waits for somebody else, or doesn't any more: `granted`, or gone.
+    pub(super) fn owner_waits(&mut self, index: usize, lock: &Lock, waits: bool, granted: bool, now: Time) {
+        let mut waiting = self.waiting_owners.remove(lock).unwrap_or_default();
+        let place = waiting.iter().position(|other| *other == index);
+        let ask = match (waits, place) {
+            (true, None) => {
+                waiting.push(index);
+                Vec::new()
+            }
+            (false, Some(place)) => {
+                waiting.remove(place);
+                let count = if granted { waiting.len() } else { usize::from(place == 0) };
+                waiting.iter().copied().take(count).collect()
+            }
+            _ => Vec::new(),
+        };
+        if !waiting.is_empty() {
+            self.waiting_owners.insert(lock.clone(), waiting);
+        }
+        for other in ask {
+            self.ask_now(other, now);
         }
     }
 

@@ -41,6 +41,8 @@ pub(super) struct State {
     pub(super) orphans_timer: Option<Time>,
     /// Tickets that are being turned into locks.
     pub(super) adoptions: FxHashMap<ClaimId, Adoption>,
+    /// Leases of owners that wait for somebody else, in order of arrival.
+    pub(super) waiting_owners: HashMap<Lock, Vec<usize>>,
     pub(super) hold_times: HoldTimes<Keys>,
     pub(super) random: SmallRng,
     /// How long a caller waits for the answer to a single command.
@@ -94,6 +96,7 @@ impl State {
             orphans: Orphans::default(),
             orphans_timer: None,
             adoptions: FxHashMap::default(),
+            waiting_owners: HashMap::new(),
             hold_times: HoldTimes::default(),
             random: rand::make_rng(),
             patience,
@@ -260,7 +263,10 @@ impl State {
                 match self.leases.remove(index).lock {
                     Lock { keys: Keys::One(key), owner: None } => self.by_key.remove(&key),
                     Lock { keys, owner: None } => self.by_keys.remove(&keys),
-                    Lock { owner: Some(_), .. } => None,
+                    lock => {
+                        self.owner_waits(index, &lock, false, false, now);
+                        None
+                    }
                 };
             } else {
                 self.timers.set(Timer::Lease(index), &mut entry.timer, entry.lease.due());
@@ -289,6 +295,7 @@ impl State {
         entry.trouble = None;
         let pacing = entry.pacing.take();
         let holds = entry.lock.plain_key().is_none().then_some(entry.holds);
+        let owned = entry.lock.owner.is_some().then(|| entry.lock.clone());
         let Some(token) = entry.lease.token() else {
             return;
         };
@@ -301,6 +308,9 @@ impl State {
             statistics.waited(waited);
         }
         self.finish(claim, Outcome::Granted { token, fence, waited, holds });
+        if let Some(lock) = owned {
+            self.owner_waits(index, &lock, false, true, now);
+        }
     }
 
     fn refused(&mut self, index: usize, claim: ClaimId, now: Time) {

@@ -140,12 +140,14 @@ impl Phase {
             Jitter::UpTo(share) => 1.0 + share,
             Jitter::Between(_, high) => high,
             Jitter::Full | Jitter::Equal => 1.0,
-            Jitter::Decorrelated => 3.0,
+            // Grows up to the cap, from wherever it is.
+            Jitter::Decorrelated => f64::MAX,
         };
         let mut all = Duration::ZERO;
         let mut last = Duration::ZERO;
         for attempt in 1..=attempts {
-            let pause = self.poll.plain(attempt).mul_f64(longest).min(self.poll.cap).max(Duration::from_millis(1));
+            let plain = (self.poll.plain(attempt).as_secs_f64() * longest).min(self.poll.cap.as_secs_f64());
+            let pause = Duration::from_secs_f64(plain).max(Duration::from_millis(1));
             if pause == last {
                 // It grows no more.
                 all = all.saturating_add(pause.saturating_mul(attempts - attempt + 1));
