@@ -374,6 +374,7 @@ class Claim {
   close() {
     if (this.state !== HELD) return this.releasing
     this.loss = new LockLostError(this.wanted, 'closed')
+    this.manager.closed++
     this.announceLoss(this.loss)
     const released = this.release()
     this.controller?.abort(this.loss)

@@ -49,8 +49,9 @@ class LockLostError extends LockError {
   /**
    * @param {Keys} wanted
    * @param {Loss | 'released'} reason
+   * @param {LockLostError} [cause]
    */
-  constructor(wanted, reason) {
+  constructor(wanted, reason, cause) {
     const why = {
       expired: 'its time was over before it was renewed',
       taken: 'its key was deleted or taken by somebody else',
@@ -60,8 +61,13 @@ class LockLostError extends LockError {
       closed: 'the manager was closed',
       released: 'it was released before',
     }
-    super('ERR_LOCK_LOST', `the lock on ${quote(wanted)} is no longer held: ${why[reason]}`, { wanted })
+    super('ERR_LOCK_LOST', `the lock on ${quote(wanted)} is no longer held: ${why[reason]}`, {
+      wanted,
+      cause,
+    })
     this.reason = reason
+    /** @type {unknown} */
+    this.result = undefined
   }
 }
 

@@ -26,6 +26,8 @@ class Inner {
     /** @type {Set<(trouble: Trouble | null) => void>} who waits for the connection */
     this.watching = new Set()
     this.reported = false
+    /** How many locks were taken from their holders by close(). */
+    this.closed = 0
     /** @type {import('../index').Stats | undefined} the counters of a manager that is closed */
     this.last = undefined
     const { addon, number, slot } = open(store, terms(defaults), this)
@@ -93,7 +95,15 @@ class Inner {
   }
 
   leave() {
-    this.last = this.stats()
+    // What was taken from holders at the end is lost to them, although it was given back.
+    const { losses, lost, released, ...same } = this.stats()
+    const closed = Math.min(this.closed, released)
+    this.last = {
+      ...same,
+      losses: { ...losses, closed: losses.closed + closed },
+      lost: lost + closed,
+      released: released - closed,
+    }
     close(this.number, this.slot)
   }
 }

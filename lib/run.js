@@ -21,8 +21,10 @@ async function run(lock, { ifLost, detectDeadlock }, fn) {
   }
   const lost = await giveBack(lock)
   if (lost && ifLost === 'reject') {
-    lost.result = result
-    throw lost
+    // An error of its own: the one that the signal and the event have is shared, and has no result.
+    const error = new LockLostError(lock.keys, lost.reason, lost)
+    error.result = result
+    throw error
   }
   return result
 }

@@ -52,7 +52,7 @@ function statsOf(counters) {
       held.count < ENOUGH_HOLDS || held.p99 === undefined
         ? undefined
         : Math.max(SHORTEST_TTL, Math.ceil(TTL_PER_HOLD * held.p99)),
-    nativeCpu: Math.max(0, nativeCpu),
+    nativeCpu,
   }
 }
 

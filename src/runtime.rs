@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cpu_time::ThreadTime;
@@ -23,14 +24,19 @@ pub fn spawn<T: Future<Output = ()> + Send + 'static>(mut make: impl FnMut() -> 
     });
 }
 
-/// The CPU time that thread has used so far; `None` if it can't say at once, because it is busy or couldn't be started.
-pub fn cpu_time() -> Option<Duration> {
-    const PATIENCE: Duration = Duration::from_millis(20);
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
-    handle()?.spawn(async move {
-        let _ = tell.send(ThreadTime::now().as_duration());
-    });
-    told.recv_timeout(PATIENCE).ok()
+/// The CPU time that thread has used so far. If it is too busy to say so at once: up to the last time it was asked.
+pub fn cpu_time() -> Duration {
+    const PATIENCE: Duration = Duration::from_millis(2);
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    if let Some(handle) = handle() {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        handle.spawn(async move {
+            LAST.store(ThreadTime::now().as_duration().as_micros() as u64, Ordering::Relaxed);
+            let _ = tell.send(());
+        });
+        let _ = told.recv_timeout(PATIENCE);
+    }
+    Duration::from_micros(LAST.load(Ordering::Relaxed))
 }
 
 fn handle() -> Option<&'static Handle> {
