@@ -312,11 +312,11 @@ impl State {
     }
 
     fn cancel(&mut self, id: ClaimId, now: Time) -> bool {
-        let waiting = self.claims.get(&id).filter(|claim| matches!(claim.state, ClaimState::Waiting { .. }));
-        let Some(index) = waiting.map(|claim| claim.lease) else {
-            return false;
-        };
-        self.leave(index, id, now);
+        match self.claims.get(&id) {
+            Some(Claim { state: ClaimState::Waiting { .. }, lease, .. }) => self.leave(*lease, id, now),
+            Some(Claim { state: ClaimState::Adopting, .. }) => self.give_up(id, now),
+            _ => return false,
+        }
         self.drop_claim(id);
         true
     }

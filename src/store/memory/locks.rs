@@ -71,7 +71,7 @@ impl Locks {
 
     fn take(&mut self, lock: &Lock, token: Token, ttl: Ttl, block: u32, attempt: Attempt, now: Time) -> Answer {
         self.sweep(now);
-        let (mut left, mut holder) = (None, None);
+        let (mut left, mut holder, mut at_any_time) = (None, None, false);
         for key in lock.keys.as_slice() {
             let wanted = self.wanted.get(key).filter(|(_, until)| *until > now).map(|(token, _)| *token);
             let others = wanted.is_some_and(|wanted| !wanted.is_of_same_core(token));
@@ -85,18 +85,20 @@ impl Locks {
                 }
                 None if attempt == Attempt::AfterOwnTurn && others => {
                     holder.get_or_insert_default();
+                    at_any_time = true;
                 }
                 _ => {}
             }
         }
         if let Some(holder) = holder {
-            return Answer::Taken { left, holder };
+            return Answer::Taken { left: left.filter(|_| !at_any_time), holder };
         }
         for key in lock.keys.as_slice() {
-            if self.held.get(key).is_some_and(|entry| entry.ends() <= now) {
-                self.held.remove(key);
+            if self.held.get(key).is_some_and(|entry| entry.ends() > now) {
+                continue;
             }
-            if self.wanted.get(key).is_some_and(|(wanted, _)| *wanted == token) {
+            self.held.remove(key);
+            if attempt == Attempt::Again && self.wanted.get(key).is_some_and(|(wanted, _)| *wanted == token) {
                 self.wanted.remove(key);
             }
         }

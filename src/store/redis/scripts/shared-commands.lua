@@ -22,9 +22,9 @@ local function hold(holds, token, ttl)
   if known < ends then call('ZADD', holds, string.format('%.0f', ends), token) end
 end
 
--- Whether this turn has the lock: by its name, or by its owner's and a hold of its own.
+-- Whether this turn has the lock: by its name, or by its owner's and a hold of its own that isn't over.
 local function has(lock, holds, value, token)
-  return call('GET', lock) == value and (not holds or call('ZSCORE', holds, token))
+  return call('GET', lock) == value and (not holds or tonumber(call('ZSCORE', holds, token) or 0) > now)
 end
 
 local function all(locks, holds, value, token)
@@ -37,33 +37,35 @@ end
 local function take(locks, holds, value, how, token, ttl, block)
   local holder, left
   for _, lock in ipairs(locks) do
-    local other = call('GET', lock)
+    local other, behind = call('GET', lock), false
     if how == 'r' and other ~= value then
       -- Another process asked in vain during our turn: it comes first.
       local mark = call('GET', wanted .. lock)
-      if mark and string.sub(mark, 1, identity) ~= string.sub(token, 1, identity) then other = other or '' end
+      behind = mark and string.sub(mark, 1, identity) ~= string.sub(token, 1, identity)
+      if behind then other = other or '' end
     end
     if other and other ~= value then
       local rest = call('PTTL', lock)
       -- All of them must be free: the last one counts, unless one may be released at any time.
       if not holder then left = rest elseif left >= 0 then left = rest < 0 and rest or math.max(left, rest) end
       if not holder or holder == '' then holder = other end
-      if string.sub(other, 1, 4) == 'hf1.' then call('SET', wanted .. lock, token, 'PX', 1500) end
+      if not behind and string.sub(other, 1, 4) == 'hf1.' then call('SET', wanted .. lock, token, 'PX', 1500) end
     end
   end
   if holder then return { fence(0), left, holder } end
   local count = 1
   for i, lock in ipairs(locks) do
     if not call('GET', lock) then
-      if holds[i] then call('DEL', holds[i]) end
+      -- First: without memory nothing must be written before this is refused.
       call('SET', lock, value, 'PX', ttl)
+      if holds[i] then call('DEL', holds[i]) end
       if how == 'p' and call('GET', wanted .. lock) == token then call('DEL', wanted .. lock) end
     else
       raise(lock, ttl)
     end
     if holds[i] then
       hold(holds[i], token, ttl)
-      count = settle(lock, holds[i], value)
+      count = math.max(count, settle(lock, holds[i], value))
     end
   end
   return { fence(block), count }
