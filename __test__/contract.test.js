@@ -155,7 +155,6 @@ eachStore((store) => {
 
     test('takes a function that is not async, and awaits a thenable', async () => {
       expect(await locks.withLock(key, () => 1)).toBe(1)
-      // biome-ignore lint/suspicious/noThenProperty: a thenable is what is tested
       const thenable = { then: (resolve) => setTimeout(resolve, 20, 'later') }
       expect(await locks.withLock(key, {}, () => thenable)).toBe('later')
       expect(await locks.withLock(key, {}, () => {})).toBe(undefined)

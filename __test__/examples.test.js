@@ -239,15 +239,17 @@ describe('the Express example', () => {
   }
 })
 
-describe('the snippets of the README', () => {
-  const readme = fs.readFileSync(path.join(ROOT, 'README.md'), 'utf8')
-  const snippets = [...readme.matchAll(/^( *)```js\n([\s\S]*?)^\1```$/gm)].map((match) => ({
-    section: readme
-      .slice(0, match.index)
-      .match(/^#+ .*$/gm)
-      .at(-1),
-    code: match[2],
-  }))
+describe('the snippets of the documentation', () => {
+  const snippets = ['README.md', 'docs/testing.md'].flatMap((page) => {
+    const text = fs.readFileSync(path.join(ROOT, page), 'utf8')
+    return [...text.matchAll(/^( *)```js\n([\s\S]*?)^\1```$/gm)].map((match) => ({
+      section: `${page} ${text
+        .slice(0, match.index)
+        .match(/^#+ .*$/gm)
+        .at(-1)}`,
+      code: match[2],
+    }))
+  })
 
   // What they take for granted, and the calls of what they define.
   const before = `
@@ -258,9 +260,21 @@ const payment = async () => {}
 const source = 'data:application/json,[1,2]'
 const save = async (row) => console.log('saved', row)
 `
+  const beforeJest = (code) =>
+    code.includes("require('holdfast')")
+      ? ''
+      : "const { createLocks } = require('holdfast')\nconst nextRow = () => new Promise((resolve) => setTimeout(resolve, 5))\n"
   const after = `
 if (typeof order === 'function') order('tea').then(console.log).then(() => order('tea')).then(console.log)
 if (typeof importAll === 'function') importAll()
+if (typeof startRedis === 'function') {
+  startRedis().then(async ({ url, stop }) => {
+    const locks = require('holdfast').createLocks({ url })
+    console.log(await locks.withLock('key', () => 'locked'))
+    await locks.close()
+    stop()
+  })
+}
 if (typeof lockErrors === 'function') {
   const answers = []
   const response = { status: (code) => (answers.push(code), response), set: () => response, json() {} }
@@ -274,7 +288,16 @@ if (typeof lockErrors === 'function') {
     ['function lockErrors', '503\n'],
     ['importAll', 'saved 1\nsaved 2\n'],
     ['while (Date.now()', 'true\n'],
+    ['async function startRedis', 'locked\n'],
   ]
+
+  // The server that the tests use, by the name that readers know.
+  let programs
+  beforeAll(async () => {
+    programs = fs.mkdtempSync(path.join(os.tmpdir(), 'holdfast-programs-'))
+    fs.symlinkSync(await find(), path.join(programs, 'redis-server'))
+  })
+  afterAll(() => fs.rmSync(programs, { recursive: true, force: true }))
 
   test('are found', () => {
     expect(snippets.length).toBeGreaterThan(5)
@@ -284,11 +307,15 @@ if (typeof lockErrors === 'function') {
   test.each(snippets)(
     '$section',
     async ({ code }) => {
-      const forJest = code.includes('afterAll(')
+      const forJest = code.includes('test(')
       const file = path.join(project, forJest ? 'snippet.test.js' : 'snippet.js')
-      fs.writeFileSync(file, forJest ? code : `'use strict'\n${before}${code}${after}`)
+      fs.writeFileSync(
+        file,
+        forJest ? `${beforeJest(code)}${code}` : `'use strict'\n${before}${code}${after}`,
+      )
       const jest = [require.resolve('jest/bin/jest'), '--watchman=false', `--rootDir=${project}`]
-      const done = await run(forJest ? jest : [file], { env: { HOLDFAST_URL: server.url } })
+      const env = { HOLDFAST_URL: server.url, PATH: `${programs}${path.delimiter}${process.env.PATH}` }
+      const done = await run(forJest ? jest : [file], { env })
       expect(done).toMatchObject({ code: 0, ...(forJest ? {} : { stderr: '' }) })
       const [, output] = printed.find(([mark]) => code.includes(mark)) ?? []
       if (output) expect(done.stdout).toBe(output)
