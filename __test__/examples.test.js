@@ -2,65 +2,27 @@
 
 // What a newcomer runs first does what it says: the demo, the Express example, and the snippets of the README.
 
-const { execFile, spawn } = require('node:child_process')
+const { spawn } = require('node:child_process')
 const { once } = require('node:events')
 const fs = require('node:fs')
 const http = require('node:http')
 const os = require('node:os')
 const path = require('node:path')
 const { createLocks } = require('..')
+const { ROOT, LIMIT: limit, createProject, environment, run } = require('./support/example-project')
 const { monitor } = require('./support/monitor')
 const { freePort, start } = require('./support/server')
 const { find } = require('./support/server-binary')
-
-const ROOT = path.join(__dirname, '..')
-const ORDERS = path.join(ROOT, 'examples', 'express-orders')
-const limit = 90_000
 
 let server
 let project
 
 beforeAll(async () => {
   server = await start()
-  project = createProject()
+  project = createProject('express-orders')
 }, limit)
 
-afterAll(() => fs.rmSync(project, { recursive: true, force: true }))
-
-/**
- * A folder as a user has it after `npm ci` in the example: its files, and its dependencies in node_modules. These are
- * links, as npm itself makes for `file:../..`; express and ioredis come from wherever they are installed.
- */
-function createProject() {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'holdfast-examples-'))
-  for (const name of fs.readdirSync(ORDERS)) {
-    if (name !== 'node_modules') fs.copyFileSync(path.join(ORDERS, name), path.join(folder, name))
-  }
-  const modules = path.join(folder, 'node_modules')
-  fs.mkdirSync(modules)
-  fs.symlinkSync(ROOT, path.join(modules, 'holdfast'), 'junction')
-  for (const name of ['express', 'ioredis']) {
-    const manifest = require.resolve(`${name}/package.json`, { paths: [ROOT, ORDERS] })
-    fs.symlinkSync(path.dirname(manifest), path.join(modules, name), 'junction')
-  }
-  return folder
-}
-
-/** The environment of somebody who has set nothing but this. */
-function environment(extra) {
-  const own = /^(HOLDFAST_|REDIS_URL$|NODE_OPTIONS$|FORCE_COLOR$)/
-  return { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name))), ...extra }
-}
-
-/** Runs a script to its end. */
-function run(args, { cwd = project, env = {} } = {}) {
-  return new Promise((resolve) => {
-    const options = { cwd, env: environment(env), timeout: limit }
-    execFile(process.execPath, args, options, (error, stdout, stderr) => {
-      resolve({ code: error ? (error.code ?? error.signal) : 0, stdout, stderr })
-    })
-  })
-}
+afterAll(() => project.remove())
 
 describe('the demo', () => {
   const demo = (env) => run([path.join(ROOT, 'examples', 'demo', 'index.js')], { cwd: os.tmpdir(), env })
@@ -134,7 +96,7 @@ describe('the Express example', () => {
   test(
     'oversells without the lock and never with it, and leaves nothing behind',
     async () => {
-      checkReport(await run(['start.js'], { env: { ...short, HOLDFAST_URL: server.url } }))
+      checkReport(await project.run('start.js', { ...short, HOLDFAST_URL: server.url }))
       const left = await server.command('KEYS', 'express-orders:*')
       expect(left.filter((key) => !key.includes('~'))).toEqual([])
     },
@@ -144,11 +106,7 @@ describe('the Express example', () => {
   test(
     'brings a server of its own',
     async () => {
-      const folder = path.join(project, 'bin')
-      fs.mkdirSync(folder)
-      fs.symlinkSync(await find(), path.join(folder, 'redis-server'))
-      const PATH = `${folder}${path.delimiter}${process.env.PATH}`
-      checkReport(await run(['start.js'], { env: { ...short, PATH } }))
+      checkReport(await project.runWithoutUrl('start.js', short))
     },
     limit,
   )
@@ -191,7 +149,7 @@ describe('the Express example', () => {
   test(
     'ends soon when it is told to under load, with every order answered and every lock given back',
     async () => {
-      const { sendOrders } = require(path.join(project, 'load.js'))
+      const { sendOrders } = require(path.join(project.folder, 'load.js'))
       const service = await startService()
       try {
         await server.command('SET', 'express-orders:stock:tea', 1_000_000)
@@ -220,7 +178,7 @@ describe('the Express example', () => {
 
   async function startService() {
     const service = spawn(process.execPath, ['service.js'], {
-      cwd: project,
+      cwd: project.folder,
       env: environment({ HOLDFAST_URL: server.url }),
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     })
@@ -308,14 +266,17 @@ if (typeof lockErrors === 'function') {
     '$section',
     async ({ code }) => {
       const forJest = code.includes('test(')
-      const file = path.join(project, forJest ? 'snippet.test.js' : 'snippet.js')
+      const file = path.join(project.folder, forJest ? 'snippet.test.js' : 'snippet.js')
       fs.writeFileSync(
         file,
-        forJest ? `${beforeJest(code)}${code}` : `'use strict'\n${before}${code}${after}`,
+        forJest
+          ? `${beforeJest(code)}${code}`
+          : `'use strict'
+${before}${code}${after}`,
       )
-      const jest = [require.resolve('jest/bin/jest'), '--watchman=false', `--rootDir=${project}`]
+      const jest = [require.resolve('jest/bin/jest'), '--watchman=false', `--rootDir=${project.folder}`]
       const env = { HOLDFAST_URL: server.url, PATH: `${programs}${path.delimiter}${process.env.PATH}` }
-      const done = await run(forJest ? jest : [file], { env })
+      const done = await run(forJest ? jest : [file], { cwd: project.folder, env })
       expect(done).toMatchObject({ code: 0, ...(forJest ? {} : { stderr: '' }) })
       const [, output] = printed.find(([mark]) => code.includes(mark)) ?? []
       if (output) expect(done.stdout).toBe(output)

@@ -1,8 +1,9 @@
 'use strict'
-// Builds the addon, then runs all tests: those of the Rust crates, then those from outside, by Jest.
+// Builds the addon, then runs all tests: those of the Rust crates, those from outside by Jest, and those that
+// @verrou/core has for its stores.
 //
 //   npm test                        everything
-//   npm test -- contract -t P6      what Jest makes of these arguments, without the Rust tests
+//   npm test -- contract -t P6      what Jest makes of these arguments, and nothing else
 //
 // The last line is the sum, `N passed, N failed`. Fails if anything failed or nothing ran.
 
@@ -69,6 +70,14 @@ async function jest(env, args) {
   }
 }
 
+async function verrou(env) {
+  const { code, output } = await run(process.execPath, ['__test__/verrou/run.mjs'], env)
+  const [, passed, failed] = output.match(/^(\d+) passed, (\d+) failed\n$/m) ?? [null, 0, 1]
+  const counts = { passed: Number(passed), failed: Number(failed) }
+  if (code !== 0 && counts.failed === 0) counts.failed = 1
+  return counts
+}
+
 async function main() {
   const args = process.argv.slice(2)
   const env = { HOLDFAST_TEST_REDIS_SERVER: await find() }
@@ -76,6 +85,7 @@ async function main() {
     ['build', build],
     ...(args.length > 0 ? [] : [['Rust', () => rust(env)]]),
     ['Jest', () => jest(env, args)],
+    ...(args.length > 0 ? [] : [['verrou', () => verrou(env)]]),
   ]
   const total = { passed: 0, failed: 0 }
   const lines = []

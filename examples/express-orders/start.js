@@ -9,8 +9,8 @@ const { fork } = require('node:child_process')
 const { once } = require('node:events')
 const path = require('node:path')
 const { createLocks, isLockError } = require('holdfast')
+const { findRedis } = require('../redis')
 const { sendOrders } = require('./load')
-const { startRedis } = require('./redis')
 const { report } = require('./report')
 const { openShop } = require('./shop')
 
@@ -21,7 +21,7 @@ const CLIENTS = wholeNumber('CLIENTS', 16)
 const STOCK = Math.ceil(ORDERS / SKUS.length)
 
 async function main() {
-  const redis = await findRedis(process.env.HOLDFAST_URL)
+  const redis = await findRedis(createLocks)
   const shop = openShop(redis.url)
   let service
   const cleanUp = async () => {
@@ -92,24 +92,6 @@ function startService(url, lock) {
       await exited
       return stats
     },
-  }
-}
-
-/** The server to use, once it has answered. */
-async function findRedis(given) {
-  if (given?.startsWith('memory:')) {
-    throw new Error(`${given} is inside one process, and these are four: they need a server`)
-  }
-  const redis = given ? { url: given, async stop() {} } : await startRedis()
-  const locks = createLocks(given ? {} : { url: redis.url })
-  try {
-    await locks.ready({ timeout: 2_000 })
-    return redis
-  } catch (error) {
-    await redis.stop()
-    throw error
-  } finally {
-    await locks.close()
   }
 }
 

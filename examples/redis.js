@@ -6,10 +6,34 @@ const net = require('node:net')
 const os = require('node:os')
 const path = require('node:path')
 
+// The server that an example works on.
+
+/**
+ * The one that HOLDFAST_URL names, or else one of the example's own; once it has answered.
+ * @param {typeof import('..').createLocks} createLocks
+ */
+async function findRedis(createLocks) {
+  const given = process.env.HOLDFAST_URL
+  if (given?.startsWith('memory:')) {
+    throw new Error(`${given} is inside one process, and these are several: they need a server`)
+  }
+  const redis = given ? { url: given, async stop() {} } : await startRedis()
+  const locks = createLocks({ url: redis.url })
+  try {
+    await locks.ready({ timeout: 2_000 })
+    return redis
+  } catch (error) {
+    await redis.stop()
+    throw error
+  } finally {
+    await locks.close()
+  }
+}
+
 /** Starts a Redis or Valkey server from PATH, for this process alone: on a free port, in a folder that is removed. */
 async function startRedis() {
   const binary = find()
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'express-orders-'))
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'holdfast-example-'))
   const port = await freePort()
   const args = ['--port', port, '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no']
   // Detached: Ctrl-C is for the service, which needs Redis while it finishes.
@@ -72,4 +96,4 @@ function ready(child) {
   })
 }
 
-module.exports = { startRedis }
+module.exports = { findRedis }
