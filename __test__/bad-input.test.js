@@ -69,6 +69,7 @@ describe('key', () => {
     ],
     ['a number among keys', ['a', 5], { code: 'ERR_INVALID_ARG_TYPE', mentions: [/key/, /5/, /string/] }],
     ['an empty one among keys', ['a', ''], { code: 'ERR_OUT_OF_RANGE', mentions: [/key/, /empty/] }],
+    ['one of our own', '~f{0}', { mentions: [/key/, /~f\{/] }],
     ['an array in an array', [['a']], { code: 'ERR_INVALID_ARG_TYPE' }],
     ['longer than 64 KiB as UTF-8', long, { mentions: [/key/, /65[ _,]?536|64 KiB/] }],
     ['with a lone surrogate', 'a\ud800b', { mentions: [/key/, /surrogate|well-formed|Unicode/i] }],

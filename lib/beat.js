@@ -11,6 +11,7 @@ const SLOWEST = 1_000
 const QUICKEST = 25
 
 let period = SLOWEST
+let watched = 0
 /** @type {ReturnType<typeof setInterval> | undefined} */
 let timer
 
@@ -31,9 +32,17 @@ function keepBeating(maxStall) {
 }
 
 function tick() {
-  if (!inUse()) return stop()
+  if (!inUse()) return end()
   beat()
+  const now = performance.now()
+  if (now - watched < SLOWEST) return
+  watched = now
   for (const target of allTargets()) target.watch?.()
+}
+
+function end() {
+  stop()
+  period = SLOWEST
 }
 
 function stop() {

@@ -92,12 +92,18 @@ class LockClosedError extends LockError {
 }
 
 class LockDeadlockError extends LockError {
-  /** @param {Keys} wanted */
-  constructor(wanted) {
+  /**
+   * @param {Keys} wanted
+   * @param {boolean} [reentrant] that was asked for, but the caller holds some of the keys only
+   */
+  constructor(wanted, reentrant = false) {
+    const sharing = reentrant
+      ? 'It holds some of these keys only, and reentrant calls share what is held'
+      : '`reentrant: true` shares the lock'
     super(
       'ERR_LOCK_DEADLOCK',
       `waiting for ${quote(wanted)} would be waiting for oneself: the call comes from within a withLock callback that holds it. ` +
-        '`reentrant: true` shares the lock; locks.detached(fn) starts work that outlives the callback',
+        `${sharing}; locks.detached(fn) starts work that outlives the callback`,
       { wanted },
     )
   }

@@ -267,7 +267,7 @@ async function nested(holder, keys, { reentrant, signal }, once) {
     return holder.share()
   }
   if (once) return null
-  throw new LockDeadlockError(keys)
+  throw new LockDeadlockError(keys, reentrant)
 }
 
 /**

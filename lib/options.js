@@ -27,6 +27,8 @@ const { ADAPTIVE, checkStrategy } = require('./strategy')
 
 const LONGEST_KEY = 65_536
 const MOST_KEYS = 100
+/** Beginnings of what stands beside locks in Redis. */
+const RESERVED = /^~[a-z]\{/
 const LONGEST_OWNER = 200
 const LARGEST = 2_147_483_647
 
@@ -120,6 +122,13 @@ function checkKeys(given) {
 /** @param {string} key */
 function checkKey(key) {
   if (key.length === 0) throw outOfRange('key', key, 'a string that is not empty')
+  if (RESERVED.test(key)) {
+    throw invalidValue(
+      'key',
+      key,
+      'a string that does not begin with ~f{, ~h{ or ~w{, as names of our own do',
+    )
+  }
   if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) {
     throw outOfRange(
       'key',
@@ -173,6 +182,9 @@ function withGiven(names, given, defaults) {
     if (value === undefined) continue
     options[name] = CHECKS[name](value)
     options.own ||= OWN.has(name)
+  }
+  if (options.reentrant && !options.detectDeadlock) {
+    throw invalidValue('reentrant', true, 'false together with `detectDeadlock: false`')
   }
   if (options.owner !== undefined && options.minHold > 0) {
     throw invalidValue('minHold', options.minHold, 'absent or 0 together with `owner`')

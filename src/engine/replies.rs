@@ -156,9 +156,17 @@ impl State {
         // A later renaming may be under way: what comes of this one concerns the lease by its present name.
         let token = self.leases.get(index).and_then(|entry| entry.lease.token()).unwrap_or(to);
         let until = Some(ttl.forgotten(now));
-        if matches!(answer, Answer::Failed(_) | Answer::Unanswered(_) | Answer::Unsent) {
-            self.drive(index, now, |lease, _| lease.renaming_failed(to));
-        }
+        let (token, until) = match &answer {
+            Answer::Failed(_) => {
+                self.drive(index, now, |lease, _| lease.renaming_refused(to));
+                (self.leases.get(index).and_then(|entry| entry.lease.token()).unwrap_or(token), None)
+            }
+            Answer::Unanswered(_) | Answer::Unsent => {
+                self.drive(index, now, |lease, _| lease.renaming_failed(to));
+                (token, until)
+            }
+            _ => (token, until),
+        };
         match answer {
             Answer::Done(_) | Answer::Joined { .. } => {
                 self.drive(index, now, |lease, cx| lease.swapped(to, sent, ttl, cx));

@@ -117,7 +117,10 @@ impl Lease {
         if let Phase::Held(held) = &mut self.phase
             && let Some(done) = held.swaps.iter().position(|renaming| renaming.to == to)
         {
-            held.swaps.drain(..=done);
+            let names = held.swaps.drain(..=done).map(|renaming| renaming.from);
+            if held.tainted.is_some() {
+                held.former.extend(names);
+            }
         }
         if !self.renews(to, cx) {
             return;
@@ -127,6 +130,7 @@ impl Lease {
         };
         held.confirm(sent, ttl, true);
         if held.detaching == Some(to) {
+            held.give_former(cx);
             cx.out.push(Action::Detached { claim: held.holder.claim, token: to });
             self.phase = Phase::Idle;
             self.begin(Attempt::First, cx);
@@ -135,13 +139,19 @@ impl Lease {
 
     /// The server says, in answer to a keep, that the key isn't `token`'s.
     pub fn lost(&mut self, token: Token, cx: &mut Cx<'_>) {
-        if let Phase::Held(held) = &self.phase
-            && held.token == token
-            // It may not have that name yet; then the answer to the renaming decides.
-            && held.swaps.is_empty()
-        {
+        let Phase::Held(held) = &mut self.phase else {
+            return;
+        };
+        if held.token != token {
+            return;
+        }
+        if held.swaps.is_empty() {
             let claim = held.holder.claim;
             self.lose(claim, Loss::Taken, cx);
+        } else {
+            // It doesn't have that name yet: the answer to the renaming decides, and what was to be kept is still to be kept.
+            held.keeping = false;
+            held.again = held.holder.renewed.then(|| cx.now + held.ttl.renewal_retry());
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::numbers::{LARGEST_BLOCK, Numbers};
 use super::queue::{ClaimId, Waiter};
-use super::{Loss, Op, Token, Ttl};
+use super::{Cx, Loss, Op, Token, Ttl};
 use crate::clock::Time;
 
 /// How long a process serves its own callers before it gives the key back and asks again, so that callers
@@ -48,6 +48,8 @@ pub(super) struct Held {
     /// Renamings that aren't answered, oldest first.
     pub(super) swaps: Vec<Renaming>,
     pub(super) tainted: Option<Time>,
+    /// Names that it no longer has, but that a tainted command could bring back.
+    pub(super) former: Vec<Token>,
     /// The longest ttl of this turn: after it the server has forgotten every name the key had.
     pub(super) longest: Ttl,
 }
@@ -116,6 +118,7 @@ impl Held {
             again: None,
             swaps: Vec::new(),
             tainted: None,
+            former: Vec::new(),
             longest: ttl,
         }
     }
@@ -159,6 +162,16 @@ impl Held {
         // What is being detached lasts for as long as its ticket says.
         let renewed = self.holder.renewed && !self.keeping && self.detaching.is_none();
         self.again = renewed.then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
+    }
+
+    /// What was tainted is given back until that can't be executed any more: by these names, besides those it may have now.
+    pub(super) fn give_former(&self, cx: &mut Cx<'_>) {
+        if self.tainted.is_some_and(|until| cx.now < until) {
+            let give = Op::Give { ttl: self.longest, tainted: self.tainted };
+            for name in &self.former {
+                cx.send(*name, give, None);
+            }
+        }
     }
 
     /// Why it is lost when its time is over.

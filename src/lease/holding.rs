@@ -75,6 +75,7 @@ impl Lease {
                 cx.send(renaming.from, park, None);
             }
             cx.send(held.token, park, Some(claim));
+            held.give_former(cx);
             if held.tainted.is_some_and(|until| cx.now < until) {
                 // An earlier take may be executed late, and find the key free when the rest is over.
                 let give = Op::Give { ttl: held.longest, tainted: held.tainted };
@@ -108,6 +109,17 @@ impl Lease {
         self.phase = Phase::Held(held);
         cx.out.push(Action::Granted { claim: waiter.claim, fence, handed_on: false });
         self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
+    }
+
+    /// The server refused a renaming to `to`, which so wasn't done: unless others were built on it, the lease keeps its name.
+    pub fn renaming_refused(&mut self, to: Token) {
+        self.renaming_failed(to);
+        if let Phase::Held(held) = &mut self.phase
+            && held.token == to
+            && let Some(renaming) = held.swaps.pop()
+        {
+            held.token = renaming.from;
+        }
     }
 
     /// A renaming to `to` came to nothing: it failed, or wasn't answered.

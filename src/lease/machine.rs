@@ -144,6 +144,7 @@ impl Lease {
     fn renew(held: &mut Held, waiting: usize, cx: &mut Cx<'_>) {
         held.say_renamings(cx);
         held.again = None;
+        held.keeping = false;
         if held.holder.renewed && !held.stalled && held.detaching.is_none() {
             let op = held.keep(waiting);
             cx.send(held.token, op, None);
@@ -206,6 +207,7 @@ impl Lease {
     /// The turn is over: the key is given back, and asked for again right behind if callers are left.
     pub(super) fn end(&mut self, releaser: Option<ClaimId>, cx: &mut Cx<'_>) {
         if let Phase::Held(held) = std::mem::take(&mut self.phase) {
+            held.give_former(cx);
             let give = Op::Give { ttl: held.longest, tainted: held.tainted };
             for renaming in &held.swaps {
                 cx.send(renaming.from, give, None);
