@@ -4,7 +4,10 @@
 // A test that finds something else than it expects has to stop there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "support/place.rs"]
+mod place;
 #[path = "support/process.rs"]
+#[allow(dead_code)] // other tests of the engine use all of it
 mod process;
 #[path = "support/proxy.rs"]
 mod proxy;
@@ -18,53 +21,10 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::engine::{Event, Figures, Outcome, Phase, Released, Wait};
 use holdfast_core::lease::Loss;
+use place::*;
 use process::*;
 use proxy::Proxy;
 use server::Server;
-
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// A store of the test's own, in this process or in a server.
-struct Place {
-    server: Option<Server>,
-    name: String,
-}
-
-impl Place {
-    /// Each number is a process of its own.
-    fn process(&self, number: u64) -> Process {
-        let patience = PATIENCE + Duration::from_millis(number);
-        match &self.server {
-            Some(server) => on_server(server.port(), patience),
-            None => in_memory(&self.name, patience),
-        }
-    }
-
-    /// Nothing is held any more. In memory only a further attempt can tell.
-    fn is_free(&self, key: &str) -> bool {
-        let process = self.process(1_000);
-        let call = process.call(key, Ask { once: true, ..ASK });
-        matches!(process.outcome(call), Outcome::Granted { .. })
-    }
-}
-
-/// Does the same in this process and on a server.
-fn everywhere(test: impl Fn(&Place)) {
-    static PLACES: AtomicU32 = AtomicU32::new(0);
-    let name = format!("place {}", PLACES.fetch_add(1, Ordering::Relaxed));
-    test(&Place { server: None, name });
-    test(&Place { server: Some(Server::start()), name: String::new() });
-}
-
-fn ask<T: redis::FromRedisValue>(connection: &mut redis::Connection, words: &[&str]) -> T {
-    let mut command = redis::cmd(words[0]);
-    command.arg(&words[1..]);
-    command.query(connection).unwrap()
-}
-
-fn exists(connection: &mut redis::Connection, key: &str) -> bool {
-    ask(connection, &["EXISTS", key])
-}
 
 const KEY: &str = "lock:a";
 const COUNTER: &str = "lock:~f{0}";

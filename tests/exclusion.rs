@@ -5,9 +5,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 #[path = "support/model.rs"]
+#[allow(dead_code)] // the tests of the scripts use all of it
 mod model;
 #[path = "support/seeded.rs"]
 mod seeded;
+#[path = "support/tickets.rs"]
+mod tickets;
+#[path = "support/wire.rs"]
+mod wire;
 #[path = "support/world.rs"]
 mod world;
 
@@ -18,12 +23,26 @@ fn ttl() -> impl Strategy<Value = u32> {
     prop_oneof![Just(100_u32), Just(300), Just(1_000), Just(10_000)]
 }
 
+fn max_hold() -> impl Strategy<Value = Option<u64>> {
+    prop::option::weighted(0.2, prop_oneof![1..1_000_u64, 1..20_000_u64])
+}
+
 /// What callers, the network and time do.
 fn ordinary() -> impl Strategy<Value = Event> {
     let process = 0..PROCESSES;
     prop_oneof![
-        6 => (process.clone(), ttl(), prop::bool::weighted(0.15), prop::bool::weighted(0.8))
-            .prop_map(|(process, ttl, once, renewed)| Event::Arrive { process, ttl, once, renewed }),
+        6 => (process.clone(), ttl(), prop::bool::weighted(0.15), prop::bool::weighted(0.8), max_hold())
+            .prop_map(|(process, ttl, once, renewed, max_hold)| {
+                Event::Arrive { process, ttl, once, renewed, max_hold }
+            }),
+        3 => (process.clone(), ttl()).prop_map(|(process, ttl)| Event::Detach { process, ttl }),
+        4 => (process.clone(), 0..3_usize, ttl(), prop::bool::weighted(0.8), max_hold())
+            .prop_map(|(process, which, ttl, renewed, max_hold)| {
+                Event::Adopt { process, which, ttl, renewed, max_hold }
+            }),
+        1 => process.clone().prop_map(|process| Event::GiveUp { process }),
+        2 => (process.clone(), 1..2_000_u32).prop_map(|(process, rest)| Event::Park { process, rest }),
+        1 => (process.clone(), any::<bool>()).prop_map(|(process, silent)| Event::Silence { process, silent }),
         2 => (process.clone(), 0..8_usize).prop_map(|(process, which)| Event::Leave { process, which }),
         6 => process.clone().prop_map(|process| Event::Release { process }),
         1 => process.clone().prop_map(|process| Event::Revoke { process }),
@@ -74,7 +93,7 @@ fn run(rate: u64, events: &[Event], told: bool) -> Result<(), String> {
 
 #[test]
 fn a_renaming_that_was_never_sent_leaves_no_key_by_the_old_name() {
-    let arrive = Event::Arrive { process: 0, ttl: 10_000, once: false, renewed: false };
+    let arrive = Event::Arrive { process: 0, ttl: 10_000, once: false, renewed: false, max_hold: None };
     let events = [
         arrive,
         Event::Settle { process: 0 },
@@ -82,6 +101,80 @@ fn a_renaming_that_was_never_sent_leaves_no_key_by_the_old_name() {
         Event::Extend { process: 0, ttl: 100 },
         // Longer than the lease it was to have.
         Event::Pass { millis: 2_000, asleep: false },
+    ];
+    run(100, &events, true).unwrap_or_else(|story| panic!("{story}"));
+}
+
+fn arrives(ttl: u32) -> Event {
+    Event::Arrive { process: 0, ttl, once: false, renewed: true, max_hold: None }
+}
+
+#[test]
+fn a_detach_for_less_than_is_left_whose_answer_is_lost_is_not_believed_in_for_longer() {
+    let events = [
+        arrives(10_000),
+        Event::Settle { process: 0 },
+        Event::Detach { process: 0, ttl: 100 },
+        Event::Execute { process: 0 },
+        Event::Break { process: 0, late: 0 },
+        Event::GiveUp { process: 0 },
+        Event::Pass { millis: 200, asleep: false },
+    ];
+    run(100, &events, true).unwrap_or_else(|story| panic!("{story}"));
+}
+
+#[test]
+fn a_connection_that_breaks_after_a_detach_was_answered_doesn_t_cost_the_ticket() {
+    let events = [
+        arrives(1_000),
+        Event::Settle { process: 0 },
+        Event::Detach { process: 0, ttl: 10_000 },
+        // Renewal falls due before the answer.
+        Event::Pass { millis: 500, asleep: false },
+        Event::Execute { process: 0 },
+        Event::Read { process: 0 },
+        Event::Break { process: 0, late: 0 },
+        Event::Connect { process: 0 },
+        Event::Settle { process: 0 },
+        Event::Adopt { process: 1, which: 0, ttl: 1_000, renewed: true, max_hold: None },
+        Event::Settle { process: 1 },
+    ];
+    run(100, &events, true).unwrap_or_else(|story| panic!("{story}"));
+}
+
+#[test]
+fn what_is_to_stay_taken_does_so_on_a_server_without_memory() {
+    let events = [
+        arrives(10_000),
+        Event::Settle { process: 0 },
+        Event::Extend { process: 0, ttl: 1_000 },
+        Event::Full(true),
+        Event::Settle { process: 0 },
+        Event::Park { process: 0, rest: 2_000 },
+        Event::Settle { process: 0 },
+    ];
+    run(100, &events, true).unwrap_or_else(|story| panic!("{story}"));
+}
+
+#[test]
+fn a_ticket_is_adopted_once_however_many_try() {
+    let adopt = |process| Event::Adopt { process, which: 0, ttl: 1_000, renewed: true, max_hold: None };
+    let events = [
+        arrives(1_000),
+        Event::Settle { process: 0 },
+        Event::Detach { process: 0, ttl: 1_000 },
+        Event::Settle { process: 0 },
+        adopt(1),
+        adopt(2),
+        adopt(0),
+        Event::Execute { process: 2 },
+        Event::Break { process: 2, late: 0 },
+        Event::Settle { process: 1 },
+        Event::Settle { process: 0 },
+        Event::Connect { process: 2 },
+        Event::Settle { process: 2 },
+        Event::Pass { millis: 400, asleep: false },
+        Event::Settle { process: 2 },
     ];
     run(100, &events, true).unwrap_or_else(|story| panic!("{story}"));
 }

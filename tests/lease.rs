@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 #[path = "support/bench.rs"]
+#[allow(dead_code)] // the tests of holding use all of it
 mod bench;
 
 use std::time::Duration;

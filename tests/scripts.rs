@@ -7,6 +7,7 @@
 #[allow(dead_code)] // the simulation uses all of it
 mod model;
 #[path = "support/script.rs"]
+#[allow(dead_code)] // those of the other script use all of it
 mod script;
 #[path = "support/seeded.rs"]
 mod seeded;

@@ -47,6 +47,7 @@ impl Orphans {
     pub(super) fn adopt(&mut self, command: &Command, now: Time) {
         let (ttl, tainted) = match command.op {
             Op::Give { ttl, tainted } => (ttl, tainted),
+            // Said twice, it would last longer: what is tainted is the token, which is given back after it.
             Op::Park { ttl, .. } => (ttl, None),
             _ => return,
         };

@@ -110,6 +110,12 @@ impl State {
         if !self.orphans.is_empty() {
             self.orphans.answered(command, now);
         }
+        if let Op::Park { ttl, tainted: tainted @ Some(until), .. } = command.op
+            && now < until
+        {
+            // A late take may find the key free when the rest is over. Not before: a give must not overtake the park.
+            self.adopt(&Command { op: Op::Give { ttl, tainted }, caller: None, ..command.clone() }, now);
+        }
         if let Some(caller) = command.caller {
             self.finish(caller, Outcome::Released(mine));
         }

@@ -69,21 +69,14 @@ impl Lease {
             return;
         }
         if let Phase::Held(held) = std::mem::take(&mut self.phase) {
-            let park = Op::Park { to: cx.next_token(rest), rest, ttl: held.longest };
+            let tainted = held.tainted.filter(|until| cx.now < *until);
+            let park = Op::Park { to: cx.next_token(rest), rest, ttl: held.longest, tainted };
             // Whichever name the server knows it by.
             for renaming in &held.swaps {
                 cx.send(renaming.from, park, None);
             }
             cx.send(held.token, park, Some(claim));
             held.give_former(cx);
-            if held.tainted.is_some_and(|until| cx.now < until) {
-                // An earlier take may be executed late, and find the key free when the rest is over.
-                let give = Op::Give { ttl: held.longest, tainted: held.tainted };
-                for renaming in &held.swaps {
-                    cx.send(renaming.from, give, None);
-                }
-                cx.send(held.token, give, None);
-            }
             self.begin(Attempt::First, cx);
         }
     }

@@ -62,6 +62,8 @@ pub enum Op {
         rest: Ttl,
         /// Of the lease that is given back: after it (and grace) there is nothing left to rename.
         ttl: Ttl,
+        /// See [`Op::Give`]: once it is parked, the token is given back until then, since a late take may find the key free.
+        tainted: Option<crate::clock::Time>,
     },
     /// Make a lease ours that its holder has left under a name we were told.
     Adopt {

@@ -132,6 +132,12 @@ impl Bench {
         self.lease.failed(token, until.map(at), again.map(at));
     }
 
+    /// The renaming to `to`, the last or one before.
+    pub fn renaming_failed(&mut self, to: Token, until: Option<u64>, again: Option<u64>) {
+        self.lease.renaming_failed(to);
+        self.failed(self.token(), until, again);
+    }
+
     pub fn kept(&mut self, token: Token, sent: u64, millis: u32) -> Vec<Action> {
         self.step(|lease, cx| lease.kept(token, at(sent), ttl(millis), None, false, cx))
     }

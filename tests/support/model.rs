@@ -25,6 +25,11 @@ pub enum Command {
 pub enum Answer {
     /// The last number of the block.
     Numbers(u64),
+    /// The same, for a lock of several keys or of an owner's: and how many holds of the owner there are.
+    Joined {
+        last: u64,
+        holds: u64,
+    },
     Done,
     NotOurs,
     Taken {
@@ -38,6 +43,13 @@ pub enum Answer {
     Failed,
 }
 
+/// A lock of several keys, or one that turns hold together in an owner's name; '': without one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    pub keys: Vec<String>,
+    pub owner: String,
+}
+
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub value: String,
@@ -49,6 +61,8 @@ pub struct Entry {
 pub struct Model {
     pub locks: HashMap<String, Entry>,
     pub wanted: HashMap<String, Entry>,
+    /// The turns that hold a lock in its owner's name, and until which millisecond each does.
+    pub holds: HashMap<String, HashMap<String, u64>>,
     pub counter: Option<u64>,
     /// Writes that take memory are refused.
     pub full: bool,
@@ -130,7 +144,7 @@ impl Model {
         self.locks.get(lock).map(|entry| entry.value.as_str())
     }
 
-    fn write(&mut self, lock: &str, entry: Entry) -> Option<()> {
+    pub fn write(&mut self, lock: &str, entry: Entry) -> Option<()> {
         if self.full {
             return None;
         }
@@ -138,13 +152,13 @@ impl Model {
         Some(())
     }
 
-    fn raise(&mut self, lock: &str, ends: u64) {
+    pub fn raise(&mut self, lock: &str, ends: u64) {
         if let Some(entry) = self.locks.get_mut(lock) {
             entry.ends = entry.ends.max(ends);
         }
     }
 
-    fn others_want(&self, lock: &str, token: &str) -> bool {
+    pub fn others_want(&self, lock: &str, token: &str) -> bool {
         self.wanted.get(lock).is_some_and(|mark| mark.value.get(..IDENTITY) != token.get(..IDENTITY))
     }
 
@@ -157,7 +171,7 @@ impl Model {
     }
 
     /// The number before the block is what is compared with the floor.
-    fn fence(&mut self, block: u64, floor: u64, now: u64) -> Option<u64> {
+    pub fn fence(&mut self, block: u64, floor: u64, now: u64) -> Option<u64> {
         if self.counter_broken {
             return None;
         }

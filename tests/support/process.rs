@@ -1,15 +1,17 @@
 //! One process that locks: a core of its own, and what it is told.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use holdfast_core::clock::Time;
 use holdfast_core::engine::{
-    self, Acquire, Core, Event, Listener, Options, Outcome, Released, Target, Terms, Where, open,
+    self, Acquire, Core, Counters, Event, Listener, Options, Outcome, Released, Target, Terms, Where, open,
 };
 use holdfast_core::lease::{ClaimId, Token, Ttl};
 use holdfast_core::link::{Endpoint, Place};
+use holdfast_core::store::{self, Keys};
 use holdfast_core::wait::{Choice, Strategy};
 
 /// Longer than anything here takes on a machine that has other things to do.
@@ -25,6 +27,9 @@ struct Told {
 struct Ear {
     told: Mutex<Told>,
     bell: Condvar,
+    /// Since when it has given no sign of life, if it doesn't.
+    silent: Mutex<Option<Time>>,
+    hears_renewals: AtomicBool,
 }
 
 impl Listener for Ear {
@@ -39,6 +44,14 @@ impl Listener for Ear {
 
     fn ring(&self) {
         self.bell.notify_all();
+    }
+
+    fn last_beat(&self) -> Time {
+        self.silent.lock().unwrap().unwrap_or_else(Time::now)
+    }
+
+    fn wants_renewals(&self) -> bool {
+        self.hears_renewals.load(Ordering::Relaxed)
     }
 }
 
@@ -72,11 +85,21 @@ pub struct Ask {
     pub once: bool,
     pub renewed: bool,
     pub max_hold: Option<Duration>,
+    pub max_stall: Option<Duration>,
     pub min_hold: Duration,
+    pub strategy: fn() -> Strategy,
 }
 
-pub const ASK: Ask =
-    Ask { ttl: 10_000, timeout: None, once: false, renewed: true, max_hold: None, min_hold: Duration::ZERO };
+pub const ASK: Ask = Ask {
+    ttl: 10_000,
+    timeout: None,
+    once: false,
+    renewed: true,
+    max_hold: None,
+    max_stall: None,
+    min_hold: Duration::ZERO,
+    strategy: || Strategy::Poll(Choice::Backoff.phases()),
+};
 
 impl Ask {
     pub fn terms(&self) -> Terms {
@@ -84,14 +107,17 @@ impl Ask {
             ttl: Ttl::from_millis(self.ttl),
             renewed: self.renewed,
             max_hold: self.max_hold,
-            max_stall: None,
+            max_stall: self.max_stall,
             min_hold: self.min_hold,
         }
     }
+}
 
-    fn strategy(&self) -> Arc<Strategy> {
-        Arc::new(Strategy::Poll(Choice::Backoff.phases()))
-    }
+/// A lock of these keys, in `owner`'s name if it isn't empty.
+pub fn lock_of(keys: &[&str], owner: &str) -> store::Lock {
+    let keys = keys.iter().map(|key| format!("lock:{key}").into()).collect();
+    let owner = (!owner.is_empty()).then(|| owner.into());
+    store::Lock { keys: Keys::of(keys).unwrap(), owner }
 }
 
 /// A call, and the lock it becomes.
@@ -106,6 +132,15 @@ pub struct Lock {
     pub call: Call,
     pub fence: u64,
     pub token: Token,
+    /// How many holds of its owner there were.
+    pub holds: Option<u32>,
+}
+
+/// What a detached lock can be adopted by.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    pub token: Token,
+    pub fence: u64,
 }
 
 /// Processes that differ in nothing else are told apart by their patience.
@@ -141,16 +176,48 @@ impl Process {
     }
 
     pub fn call_unsent(&self, key: &str, ask: Ask) -> Call {
-        let slot = self.slots.fetch_add(1, Ordering::Relaxed);
-        let id = self.core.acquire(Acquire {
-            call: engine::Call { listener: self.ear.clone(), slot, manager: self.manager },
-            target: Target::Key(&format!("lock:{key}")),
-            terms: ask.terms(),
-            timeout: ask.timeout,
-            once: ask.once,
-            strategy: ask.strategy(),
-        });
+        self.call_for(Target::Key(&format!("lock:{key}")), ask)
+    }
+
+    pub fn call_for(&self, target: Target<'_>, ask: Ask) -> Call {
+        let call = self.new_call();
+        let slot = call.slot;
+        let (terms, timeout, once) = (ask.terms(), ask.timeout, ask.once);
+        let id =
+            self.core.acquire(Acquire { call, target, terms, timeout, once, strategy: Arc::new((ask.strategy)()) });
         Call { id, slot }
+    }
+
+    fn new_call(&self) -> engine::Call {
+        let slot = self.slots.fetch_add(1, Ordering::Relaxed);
+        engine::Call { listener: self.ear.clone(), slot, manager: self.manager }
+    }
+
+    /// Asks for any lock, and sends.
+    pub fn call_lock(&self, lock: &store::Lock, ask: Ask) -> Call {
+        let call = self.call_for(Target::Lock(lock.clone()), ask);
+        self.core.flush();
+        call
+    }
+
+    pub fn acquire_lock(&self, lock: &store::Lock, ask: Ask) -> Lock {
+        let call = self.call_lock(lock, ask);
+        self.granted(call)
+    }
+
+    /// One attempt: whether somebody else has it.
+    pub fn finds_taken(&self, lock: &store::Lock) -> bool {
+        let call = self.call_lock(lock, Ask { once: true, ..ASK });
+        match self.outcome(call) {
+            Outcome::Busy(_) => true,
+            Outcome::Granted { .. } => {
+                self.core.release(call.id);
+                self.core.flush();
+                assert!(matches!(self.outcome(call), Outcome::Released(true)));
+                false
+            }
+            other => panic!("a single attempt comes to {other:?}"),
+        }
     }
 
     pub fn acquire(&self, key: &str, ask: Ask) -> Lock {
@@ -160,7 +227,7 @@ impl Process {
 
     pub fn granted(&self, call: Call) -> Lock {
         match self.outcome(call) {
-            Outcome::Granted { token, fence, .. } => Lock { call, fence, token },
+            Outcome::Granted { token, fence, holds, .. } => Lock { call, fence, token, holds },
             other => panic!("{other:?} instead of the lock"),
         }
     }
@@ -188,6 +255,48 @@ impl Process {
         Call { slot, ..lock.call }
     }
 
+    /// Leaves it to whoever adopts it; answered as another call.
+    pub fn detach(&self, lock: Lock, ttl: u32) -> Call {
+        let slot = self.slots.fetch_add(1, Ordering::Relaxed);
+        let held = self.core.detach(lock.call.id, slot, Ttl::from_millis(ttl));
+        assert!(held, "it isn't held");
+        self.core.flush();
+        Call { slot, ..lock.call }
+    }
+
+    pub fn detached(&self, lock: Lock, ttl: u32) -> Ticket {
+        let call = self.detach(lock, ttl);
+        match self.outcome(call) {
+            Outcome::Detached(token) => Ticket { token, fence: lock.fence },
+            other => panic!("a detach comes to {other:?}"),
+        }
+    }
+
+    pub fn adopt(&self, lock: &store::Lock, ticket: Ticket, ask: Ask) -> Call {
+        let call = self.new_call();
+        let slot = call.slot;
+        let id = self.core.adopt(call, lock.clone(), ticket.token, ticket.fence, ask.terms());
+        self.core.flush();
+        Call { id, slot }
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.core.figures(self.manager).counters
+    }
+
+    pub fn remaining(&self, lock: Lock) -> Duration {
+        self.core.remaining(lock.call.id)
+    }
+
+    /// Whether its event loop gives signs of life.
+    pub fn lives(&self, lives: bool) {
+        *self.ear.silent.lock().unwrap() = (!lives).then(Time::now);
+    }
+
+    pub fn hears_renewals(&self) {
+        self.ear.hears_renewals.store(true, Ordering::Relaxed);
+    }
+
     /// What comes of a call next.
     pub fn outcome(&self, call: Call) -> Outcome {
         let outcome = self.outcome_within(call, LONG);
@@ -211,15 +320,20 @@ impl Process {
 
     /// Waits until something is said about the connection that `is` it.
     pub fn event(&self, is: impl Fn(&Event) -> bool) {
+        self.event_of(|event| is(&event).then_some(()));
+    }
+
+    /// Waits for an event that `pick` takes.
+    pub fn event_of<T>(&self, pick: impl Fn(Event) -> Option<T>) -> T {
         let found = self.ear.wait(LONG, |told| {
             while let Some(event) = told.events.pop_front() {
-                if is(&event) {
-                    return Some(());
+                if let Some(picked) = pick(event) {
+                    return Some(picked);
                 }
             }
             None
         });
-        assert!(found.is_some(), "it isn't said of the connection");
+        found.unwrap_or_else(|| panic!("it isn't said of the connection"))
     }
 
     /// What was said about the connection until now doesn't count.

@@ -1,14 +1,19 @@
-//! The script as a store sends it: one call for any number of commands.
+//! The scripts as a store sends them: one call for any number of commands.
 
-use redis::{ConnectionLike, Value};
+use redis::{Cmd, ConnectionLike, Value};
 
-use crate::model::{Answer, Command, How};
+use crate::model::{Answer, Command, How, Shared};
 use crate::server::Server;
 
-const SOURCE: &str = concat!(
+const PLAIN: &str = concat!(
     include_str!("../../src/store/redis/scripts/lean.lua"),
     include_str!("../../src/store/redis/scripts/fence.lua"),
     include_str!("../../src/store/redis/scripts/burst.lua"),
+);
+const SHARED: &str = concat!(
+    include_str!("../../src/store/redis/scripts/shared.lua"),
+    include_str!("../../src/store/redis/scripts/fence.lua"),
+    include_str!("../../src/store/redis/scripts/shared-commands.lua"),
 );
 
 /// The floor that has every number compared with the clock.
@@ -42,6 +47,11 @@ impl Script {
         format!("{}~w{{0}}{}", self.prefix, self.key(lock))
     }
 
+    /// The holds of an owner's lock.
+    pub fn holds(&self, lock: &str) -> String {
+        format!("{}~h{{0}}{}", self.prefix, self.key(lock))
+    }
+
     /// One command.
     pub fn run(&mut self, lock: &str, command: Command, floor: u64) -> Outcome {
         self.burst(&[(lock, command)], floor).pop().unwrap()
@@ -50,39 +60,49 @@ impl Script {
     /// All of them in one call.
     pub fn burst(&mut self, commands: &[(&str, Command)], floor: u64) -> Vec<Outcome> {
         let mut call = redis::cmd("EVAL");
-        call.arg(SOURCE).arg(commands.len() + 1).arg(self.counter());
+        call.arg(PLAIN).arg(commands.len() + 1).arg(self.counter());
         for (lock, _) in commands {
             call.arg(self.key(lock));
         }
         call.arg(floor).arg(format!("{}~w{{0}}", self.prefix));
         for (_, command) in commands {
-            match command {
-                Command::Take { how, token, ttl, block } => {
-                    let letter = match how {
-                        How::First => "t",
-                        How::Again => "p",
-                        How::AfterOwnTurn => "r",
-                    };
-                    call.arg(letter).arg(token).arg(*ttl).arg(*block);
-                }
-                Command::Give { token } => {
-                    call.arg("g").arg(token);
-                }
-                Command::Keep { token, ttl, block } => {
-                    call.arg("k").arg(token).arg(*ttl).arg(*block);
-                }
-                Command::Swap { token, to, ttl } => {
-                    call.arg("s").arg(token).arg(to).arg(*ttl);
-                }
+            let (letter, token, rest) = words(command);
+            call.arg(letter).arg(token).arg(rest);
+        }
+        self.answers(&call, commands.iter().map(|(_, command)| command))
+    }
+
+    /// One command about a lock of several keys, or of an owner's.
+    pub fn run_shared(&mut self, lock: &Shared, command: Command, floor: u64) -> Outcome {
+        self.burst_shared(&[(lock, command)], floor).pop().unwrap()
+    }
+
+    /// All of them in one call.
+    pub fn burst_shared(&mut self, commands: &[(&Shared, Command)], floor: u64) -> Vec<Outcome> {
+        let mut keys = vec![self.counter()];
+        for (lock, _) in commands {
+            keys.extend(lock.keys.iter().map(|key| self.key(key)));
+            if !lock.owner.is_empty() {
+                keys.extend(lock.keys.iter().map(|key| self.holds(key)));
             }
         }
+        let mut call = redis::cmd("EVAL");
+        call.arg(SHARED).arg(keys.len()).arg(keys).arg(floor).arg(format!("{}~w{{0}}", self.prefix));
+        for (lock, command) in commands {
+            let (letter, token, rest) = words(command);
+            call.arg(letter).arg(token).arg(&lock.owner).arg(lock.keys.len()).arg(rest);
+        }
+        self.answers(&call, commands.iter().map(|(_, command)| command))
+    }
+
+    fn answers<'a>(&mut self, call: &Cmd, commands: impl ExactSizeIterator<Item = &'a Command>) -> Vec<Outcome> {
         let bytes = call.get_packed_command();
         let value = self.connection.req_packed_command(&bytes).unwrap();
         let Value::Array(values) = value else {
             panic!("not an answer to each command: {value:?}");
         };
         assert_eq!(values.len(), commands.len());
-        commands.iter().zip(values).map(|((_, command), value)| answer(command, value)).collect()
+        commands.zip(values).map(|(command, value)| answer(command, value)).collect()
     }
 
     /// Any other command.
@@ -110,6 +130,23 @@ impl Script {
     }
 }
 
+/// The letter of a command, its token, and what follows.
+fn words(command: &Command) -> (&'static str, &str, Vec<String>) {
+    match command {
+        Command::Take { how, token, ttl, block } => {
+            let letter = match how {
+                How::First => "t",
+                How::Again => "p",
+                How::AfterOwnTurn => "r",
+            };
+            (letter, token, vec![ttl.to_string(), block.to_string()])
+        }
+        Command::Give { token } => ("g", token, Vec::new()),
+        Command::Keep { token, ttl, block } => ("k", token, vec![ttl.to_string(), block.to_string()]),
+        Command::Swap { token, to, ttl } => ("s", token, vec![to.clone(), ttl.to_string()]),
+    }
+}
+
 fn answer(command: &Command, value: Value) -> Outcome {
     let numbered = match command {
         Command::Take { .. } => true,
@@ -119,6 +156,10 @@ fn answer(command: &Command, value: Value) -> Outcome {
     Ok(match (command, value) {
         (_, Value::ServerError(error)) => {
             return Err(format!("{} {}", error.code(), error.details().unwrap_or("")));
+        }
+        (Command::Take { .. }, Value::Array(parts)) if parts.len() == 2 => {
+            let (last, holds) = redis::from_redis_value(Value::Array(parts)).unwrap();
+            Answer::Joined { last, holds }
         }
         (Command::Take { .. }, Value::Array(parts)) => {
             let (mark, left, holder): (u64, i64, String) = redis::from_redis_value(Value::Array(parts)).unwrap();

@@ -3,18 +3,18 @@
 //! A process here is a real lease with as much of the engine around it as the protocol asks for, without sockets
 //! and threads. What must hold is checked after each event; the first violation ends the run.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use holdfast_core::clock::Time;
-use holdfast_core::lease::{Action, Attempt, ClaimId, CoreId, Cx, Lease, Loss, Op, Token, Ttl, Turns, Waiter};
+use holdfast_core::lease::{Action, ClaimId, CoreId, Cx, Lease, Loss, Token, Ttl, Turns, Waiter};
 
-use crate::model::{Answer, Command, Entry, How, Model};
+use crate::model::{Answer, Entry, Model};
+use crate::tickets::{Adoption, Ticket};
+use crate::wire::{Orphan, Sent};
 
 pub const PROCESSES: usize = 3;
-const LOCK: &str = "lock";
-/// How often an unanswered give is repeated.
-const BEAT: Duration = Duration::from_secs(1);
+pub const LOCK: &str = "lock";
 /// The server's clock when the simulation begins, in microseconds.
 const EPOCH: u64 = 1_700_000_000_000_000;
 
@@ -26,6 +26,8 @@ pub enum Event {
         ttl: u32,
         once: bool,
         renewed: bool,
+        /// Milliseconds.
+        max_hold: Option<u64>,
     },
     /// One of those who wait goes.
     Leave {
@@ -41,6 +43,33 @@ pub enum Event {
     Extend {
         process: usize,
         ttl: u32,
+    },
+    /// The holder leaves its lock to whoever adopts it.
+    Detach {
+        process: usize,
+        ttl: u32,
+    },
+    /// A process adopts one of the last tickets, once more or too late maybe.
+    Adopt {
+        process: usize,
+        which: usize,
+        ttl: u32,
+        renewed: bool,
+        max_hold: Option<u64>,
+    },
+    /// Nobody waits any more for what the detaches and adoptions of a process come to.
+    GiveUp {
+        process: usize,
+    },
+    /// The holder gives its lock back, but the key is to stay taken.
+    Park {
+        process: usize,
+        rest: u32,
+    },
+    /// The callers of a process give no sign of life, or do again.
+    Silence {
+        process: usize,
+        silent: bool,
     },
     /// The server executes the next command of a process.
     Execute {
@@ -84,67 +113,75 @@ pub enum Event {
     CounterBroken(bool),
 }
 
-#[derive(Clone, Debug)]
-struct Sent {
-    token: Token,
-    op: Op,
-    caller: Option<ClaimId>,
-    at: Time,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub enum State {
     Waiting {
         once: bool,
     },
     Held,
     /// Released, and the give isn't answered.
     Giving,
+    /// A call that leaves the lock of another claim to others.
+    Detaching {
+        of: ClaimId,
+    },
+    Adopting,
     Done,
 }
 
-struct Orphan {
-    ttl: Ttl,
-    caller: Option<ClaimId>,
-    until: Time,
-    tainted: Option<Time>,
-}
-
-struct Process {
-    lease: Lease,
-    turns: Turns,
-    up: bool,
-    wire: VecDeque<Sent>,
-    answers: VecDeque<(Sent, Answer)>,
+pub struct Process {
+    pub lease: Lease,
+    pub turns: Turns,
+    pub up: bool,
+    pub wire: VecDeque<Sent>,
+    pub answers: VecDeque<(Sent, Answer)>,
     /// What replaced connections may still deliver.
-    late: Vec<VecDeque<Sent>>,
-    orphans: BTreeMap<u64, (Token, Orphan)>,
-    orphans_due: Option<Time>,
-    claims: BTreeMap<ClaimId, State>,
+    pub late: Vec<VecDeque<Sent>>,
+    /// By what is to be done, in this order, and turn.
+    pub orphans: BTreeMap<(bool, u64), (Token, Orphan)>,
+    pub orphans_due: Option<Time>,
+    pub claims: BTreeMap<ClaimId, State>,
     /// The names of the present turn.
-    names: Vec<(Token, String)>,
+    pub names: Vec<(Token, String)>,
     /// Tokens that were given back.
-    given: HashSet<Token>,
+    pub given: HashSet<Token>,
+    /// Names under which locks were left to others.
+    pub left: HashSet<Token>,
+    /// Tokens that the server is to park, and hasn't yet.
+    pub parking: HashSet<Token>,
+    pub adoptions: BTreeMap<ClaimId, Adoption>,
+    /// The numbers of claims, and until when they may hold.
+    pub fences: HashMap<ClaimId, u64>,
+    pub until: HashMap<ClaimId, Time>,
+    pub bounds: HashMap<ClaimId, Duration>,
+    /// Its callers give no sign of life; and the lease that is held knows.
+    pub silent: bool,
+    pub stalled: bool,
     /// Numbers the server reserved for the present turn.
-    reserved: HashSet<u64>,
+    pub reserved: HashSet<u64>,
     /// Somebody took the key away from this turn: exclusion can't be asked of it any more.
-    robbed: bool,
-    polls: u32,
+    pub robbed: bool,
+    pub polls: u32,
 }
 
 pub struct World {
-    now: Time,
-    start: Time,
+    pub now: Time,
+    pub start: Time,
     /// The server's seconds per second, in percent.
-    rate: u64,
-    server: Model,
-    processes: Vec<Process>,
-    last_fence: u64,
+    pub rate: u64,
+    pub server: Model,
+    pub processes: Vec<Process>,
+    pub last_fence: u64,
+    pub tickets: Vec<Ticket>,
+    /// What detaches asked for, by process and call.
+    pub detached_for: HashMap<(usize, ClaimId), Ttl>,
+    /// Names that nobody asks for, and how long each may last.
+    pub parked: HashMap<String, Ttl>,
     /// Tokens that a late command may have brought back when nobody gave them any more.
-    revived: HashSet<String>,
-    violation: Option<String>,
+    pub revived: HashSet<String>,
+    pub violation: Option<String>,
     /// What happened, if it is to be told.
-    log: Option<Vec<String>>,
+    pub log: Option<Vec<String>>,
 }
 
 impl World {
@@ -163,6 +200,14 @@ impl World {
             claims: BTreeMap::new(),
             names: Vec::new(),
             given: HashSet::new(),
+            left: HashSet::new(),
+            parking: HashSet::new(),
+            adoptions: BTreeMap::new(),
+            fences: HashMap::new(),
+            until: HashMap::new(),
+            bounds: HashMap::new(),
+            silent: false,
+            stalled: false,
             reserved: HashSet::new(),
             robbed: false,
             polls: 0,
@@ -174,6 +219,9 @@ impl World {
             server: Model::default(),
             processes: (0..PROCESSES).map(process).collect(),
             last_fence: 0,
+            tickets: Vec::new(),
+            detached_for: HashMap::new(),
+            parked: HashMap::new(),
             revived: HashSet::new(),
             violation: None,
             log: told.then(Vec::new),
@@ -184,8 +232,8 @@ impl World {
     pub fn happen(&mut self, event: &Event) -> Result<(), String> {
         self.note(|| format!("{event:?}"));
         match *event {
-            Event::Arrive { process, ttl, once, renewed } => {
-                self.arrive(process % PROCESSES, ttl, once, renewed);
+            Event::Arrive { process, ttl, once, renewed, max_hold } => {
+                self.arrive(process % PROCESSES, ttl, once, renewed, max_hold);
             }
             Event::Leave { process, which } => self.leave(process % PROCESSES, which),
             Event::Release { process } => self.release(process % PROCESSES),
@@ -197,12 +245,21 @@ impl World {
             }
             Event::Extend { process, ttl } => {
                 let process = process % PROCESSES;
-                if let Some(claim) = self.holder(process) {
+                // Who has asked to detach asks nothing else until that is answered.
+                if let Some(claim) = self.holder(process).filter(|claim| self.calls_about(process, *claim).is_empty())
+                {
                     let caller = self.new_claim(process, State::Done);
                     let ttl = Ttl::from_millis(ttl);
                     self.drive(process, |lease, cx| lease.extend(claim, caller, ttl, cx));
                 }
             }
+            Event::Detach { process, ttl } => self.detach(process % PROCESSES, ttl),
+            Event::Adopt { process, which, ttl, renewed, max_hold } => {
+                self.adopt(process % PROCESSES, which, ttl, renewed, max_hold);
+            }
+            Event::GiveUp { process } => self.give_up(process % PROCESSES),
+            Event::Park { process, rest } => self.park(process % PROCESSES, rest),
+            Event::Silence { process, silent } => self.silence(process % PROCESSES, silent),
             Event::Execute { process } => self.execute(process % PROCESSES),
             Event::Read { process } => self.read(process % PROCESSES),
             Event::Settle { process } => self.settle(process % PROCESSES),
@@ -241,12 +298,14 @@ impl World {
         self.server.counter_broken = false;
         for process in 0..PROCESSES {
             self.processes[process].late.clear();
+            self.silence(process, false);
             self.connect(process);
         }
         let patience = self.now + Duration::from_secs(200);
         while !self.at_rest() {
             for process in 0..PROCESSES {
                 self.settle(process);
+                self.give_up(process);
                 self.release(process);
                 self.settle(process);
             }
@@ -266,18 +325,26 @@ impl World {
             }
         }
         let now = self.server_now();
-        let left = self.server.locks.get(LOCK).filter(|entry| entry.ends > now);
-        match left {
-            Some(Entry { value, .. }) if value != "somebody" && !self.revived.contains(value) => {
-                Err(self.story(&format!("{value} stays behind")))
+        let left = self.server.locks.get(LOCK).filter(|entry| entry.ends > now && entry.value != "somebody");
+        if let Some(Entry { value, ends }) = left.filter(|entry| !self.revived.contains(&entry.value)) {
+            let least = self.may_stay(value).map(|ttl| now + ttl.server_millis() * 1_000);
+            if least.is_none_or(|least| *ends > least) {
+                return Err(self.story(&format!("{value} stays behind")));
             }
-            _ => Ok(()),
+        }
+        // Longer than any ttl: what nobody came for is gone.
+        self.pass(11_000, false);
+        let now = self.server_now();
+        match self.server.locks.get(LOCK).filter(|entry| entry.ends > now && entry.value != "somebody") {
+            Some(Entry { value, .. }) => Err(self.story(&format!("{value} stays for ever"))),
+            None => self.verdict(),
         }
     }
 
     fn at_rest(&self) -> bool {
         self.processes.iter().all(|process| {
             process.lease.is_idle()
+                && process.adoptions.is_empty()
                 && process.orphans.is_empty()
                 && process.wire.is_empty()
                 && process.answers.is_empty()
@@ -286,16 +353,18 @@ impl World {
 
     // ----- callers ----------------------------------------------------------------------------------------------------
 
-    fn new_claim(&mut self, process: usize, state: State) -> ClaimId {
+    pub fn new_claim(&mut self, process: usize, state: State) -> ClaimId {
         let claims = &mut self.processes[process].claims;
         let claim = ClaimId(claims.last_key_value().map_or(1, |(last, _)| last.0 + 1));
         claims.insert(claim, state);
         claim
     }
 
-    fn arrive(&mut self, process: usize, millis: u32, once: bool, renewed: bool) {
+    fn arrive(&mut self, process: usize, millis: u32, once: bool, renewed: bool, max_hold: Option<u64>) {
         let claim = self.new_claim(process, State::Waiting { once });
-        let waiter = Waiter { claim, ttl: Ttl::from_millis(millis), once, renewed, max_hold: None };
+        let max_hold = max_hold.map(Duration::from_millis);
+        self.processes[process].bounds.extend(max_hold.map(|most| (claim, most)));
+        let waiter = Waiter { claim, ttl: Ttl::from_millis(millis), once, renewed, max_hold };
         self.drive(process, |lease, cx| lease.arrive(waiter, cx));
     }
 
@@ -325,14 +394,14 @@ impl World {
         self.processes[process].claims.iter().filter_map(waits)
     }
 
-    fn holder(&self, process: usize) -> Option<ClaimId> {
+    pub fn holder(&self, process: usize) -> Option<ClaimId> {
         let holds = |(claim, state): (&ClaimId, &State)| (*state == State::Held).then_some(*claim);
         self.processes[process].claims.iter().find_map(holds)
     }
 
     // ----- what a lease wants -------------------------------------------------------------------------------------------
 
-    fn drive(&mut self, process: usize, event: impl FnOnce(&mut Lease, &mut Cx<'_>)) {
+    pub fn drive(&mut self, process: usize, event: impl FnOnce(&mut Lease, &mut Cx<'_>)) {
         let before = self.deadline(process);
         let mut out = Vec::new();
         let this = &mut self.processes[process];
@@ -360,6 +429,11 @@ impl World {
             Action::Lost { claim, loss } => {
                 let before = self.processes[process].claims.insert(claim, State::Done);
                 self.must(before == Some(State::Held), || format!("{claim:?} is lost as {before:?}"));
+                for call in self.calls_about(process, claim) {
+                    self.processes[process].claims.insert(call, State::Done);
+                }
+                let explained = self.explains(process, claim, loss);
+                self.must(explained, || format!("{claim:?} is lost, and that isn't {loss:?}"));
                 let over = deadline.is_none_or(|deadline| self.now >= deadline);
                 match loss {
                     Loss::Taken => {
@@ -372,16 +446,26 @@ impl World {
                     Loss::Closed => {}
                 }
             }
-            Action::Detached { .. } => unreachable!("nobody here detaches"),
+            Action::Detached { claim, token } => self.detached(process, claim, token, deadline),
             Action::Send { token, op, caller } => self.send(process, token, op, caller),
         }
     }
 
     fn granted(&mut self, process: usize, claim: ClaimId, fence: u64) {
         let before = self.processes[process].claims.insert(claim, State::Held);
-        self.must(matches!(before, Some(State::Waiting { .. })), || format!("{claim:?} is granted as {before:?}"));
-        let earlier = self.waiting(process).next().filter(|other| *other < claim);
+        let adopted = before == Some(State::Adopting);
+        self.must(adopted || matches!(before, Some(State::Waiting { .. })), || {
+            format!("{claim:?} is granted as {before:?}")
+        });
+        let earlier = self.waiting(process).next().filter(|other| *other < claim && !adopted);
         self.must(earlier.is_none(), || format!("{claim:?} is served before {earlier:?}, which came first"));
+        let now = self.now;
+        let this = &mut self.processes[process];
+        this.stalled = false;
+        this.fences.insert(claim, fence);
+        if let Some(most) = this.bounds.get(&claim) {
+            this.until.insert(claim, now + *most);
+        }
         let holders = self.processes[process].claims.values().filter(|state| **state == State::Held);
         let holders = holders.count();
         self.must(holders == 1, || format!("{holders} callers of process {process} hold it"));
@@ -395,302 +479,14 @@ impl World {
             self.must(!believes, || format!("process {process} is granted what process {other} holds"));
         }
         let last = std::mem::replace(&mut self.last_fence, fence);
-        self.must(fence > last, || format!("the fencing number {fence} comes after {last}"));
-    }
-
-    fn send(&mut self, process: usize, token: Token, op: Op, caller: Option<ClaimId>) {
-        let this = &mut self.processes[process];
-        let mut zombie = this.given.contains(&token);
-        match op {
-            Op::Give { .. } => {
-                zombie = false;
-                this.given.insert(token);
-                if let Some(caller) = caller {
-                    let before = this.claims.insert(caller, State::Giving);
-                    self.must(before == Some(State::Held), || format!("{caller:?} gives as {before:?}"));
-                }
-            }
-            Op::Take { .. } if !this.knows(token) => {
-                this.names = vec![(token, token.to_string())];
-                this.reserved.clear();
-                this.robbed = false;
-            }
-            Op::Swap { to, .. } => {
-                zombie |= this.given.contains(&to);
-                if !this.knows(to) {
-                    this.names.push((to, to.to_string()));
-                }
-            }
-            Op::Take { .. } | Op::Keep { .. } => {}
-            Op::Park { .. } | Op::Adopt { .. } => unreachable!("nobody here detaches or parks"),
-        }
-        self.must(!zombie, || format!("{op:?} of {token} after it was given back"));
-        let sent = Sent { token, op, caller, at: self.now };
-        let this = &mut self.processes[process];
-        if let Op::Give { ttl, tainted } = op
-            && (!this.up || tainted.is_some_and(|until| self.now < until))
-        {
-            // One that is sent brings its caller along by itself.
-            let caller = caller.filter(|_| !this.up);
-            this.adopt(token, ttl, tainted, caller, self.now);
-        }
-        if this.up {
-            this.wire.push_back(sent);
-        } else if let Op::Swap { to, .. } = op {
-            this.lease.renaming_failed(to);
-        } else if !matches!(op, Op::Give { .. }) {
-            this.lease.failed(token, None, None);
-        }
-    }
-
-    // ----- the connection -----------------------------------------------------------------------------------------------
-
-    fn execute(&mut self, process: usize) {
-        if let Some(sent) = self.processes[process].wire.pop_front() {
-            let answer = self.serve(process, &sent);
-            self.processes[process].answers.push_back((sent, answer));
-        }
-    }
-
-    fn late(&mut self, process: usize) {
-        let Some(queue) = self.processes[process].late.first_mut() else {
-            return;
-        };
-        let Some(sent) = queue.pop_front() else {
-            self.processes[process].late.remove(0);
-            return;
-        };
-        // Nothing is under way for longer than the lease it speaks of.
-        let over = match sent.op {
-            Op::Take { ttl, .. } | Op::Swap { ttl, .. } => ttl.forgotten(sent.at) <= self.now,
-            _ => false,
-        };
-        if over {
-            return;
-        }
-        self.note(|| format!("    late: {sent:?}"));
-        self.serve(process, &sent);
-        let names = match sent.op {
-            Op::Swap { to, .. } => [Some(to), Some(sent.token)],
-            _ => [Some(sent.token), None],
-        };
-        for name in names.into_iter().flatten() {
-            self.revived.insert(name.to_string());
-        }
-    }
-
-    fn serve(&mut self, process: usize, sent: &Sent) -> Answer {
-        let token = sent.token.to_string();
-        let (command, block) = match sent.op {
-            Op::Take { ttl, block, attempt } => {
-                let how = match attempt {
-                    Attempt::First => How::First,
-                    Attempt::Again => How::Again,
-                    Attempt::AfterOwnTurn => How::AfterOwnTurn,
-                };
-                let ttl = ttl.server_millis();
-                (Command::Take { how, token, ttl, block: block.into() }, block)
-            }
-            Op::Give { .. } => (Command::Give { token }, 0),
-            Op::Keep { ttl, block } => {
-                let ttl = ttl.server_millis();
-                (Command::Keep { token, ttl, block: block.into() }, block)
-            }
-            Op::Swap { to, ttl } => {
-                let ttl = ttl.server_millis();
-                (Command::Swap { token, to: to.to_string(), ttl }, 0)
-            }
-            Op::Park { .. } | Op::Adopt { .. } => unreachable!("nobody here detaches or parks"),
-        };
-        // Fewer numbers are reserved than there are microseconds.
-        self.now = self.now + Duration::from_micros(100 + 2 * u64::from(block));
-        // A floor that is always compared with the clock: the one for a new connection.
-        let answer = self.server.execute(LOCK, &command, 1 << 53, self.server_now());
-        self.note(|| format!("    server: {command:?} -> {answer:?}"));
-        if let (Answer::Numbers(last), true) = (&answer, self.processes[process].knows(sent.token)) {
-            let block = last + 1 - u64::from(block)..=*last;
-            self.processes[process].reserved.extend(block);
-        }
-        answer
-    }
-
-    fn read(&mut self, process: usize) {
-        let Some((sent, answer)) = self.processes[process].answers.pop_front() else {
-            return;
-        };
-        self.answered(process, sent, Some(answer));
-    }
-
-    /// Without an answer: the connection broke.
-    fn answered(&mut self, process: usize, sent: Sent, answer: Option<Answer>) {
-        self.note(|| format!("    {process} reads {answer:?} to {:?} of {}", sent.op, sent.token));
-        match sent.op {
-            Op::Park { .. } | Op::Adopt { .. } => {}
-            Op::Take { ttl, .. } => self.take_answered(process, &sent, ttl, answer),
-            Op::Give { ttl, tainted } => self.give_answered(process, &sent, ttl, tainted, answer),
-            Op::Keep { ttl, block } => {
-                let (token, extended) = (sent.token, sent.caller.is_some());
-                match answer {
-                    Some(Answer::Numbers(last)) => self.drive(process, |lease, cx| {
-                        lease.kept(token, sent.at, ttl, Some((last, block)), extended, cx);
-                    }),
-                    Some(Answer::Done) => self.drive(process, |lease, cx| {
-                        lease.kept(token, sent.at, ttl, None, extended, cx);
-                    }),
-                    Some(Answer::NotOurs) => self.drive(process, |lease, cx| lease.lost(token, cx)),
-                    _ => {
-                        let again = answer.map(|_| self.now + ttl.renewal_retry());
-                        self.processes[process].lease.failed(token, None, again);
-                    }
-                }
-            }
-            Op::Swap { to, ttl } => {
-                let until = Some(ttl.forgotten(self.now));
-                let this = &mut self.processes[process];
-                match answer {
-                    None if !this.lease.is_renamed_to(to) => {
-                        for token in [sent.token, to] {
-                            this.adopt(token, ttl, until, None, self.now);
-                        }
-                    }
-                    Some(Answer::Done) => self.drive(process, |lease, cx| lease.swapped(to, sent.at, ttl, cx)),
-                    Some(Answer::NotOurs) => self.drive(process, |lease, cx| lease.not_renamed(to, cx)),
-                    _ => {
-                        this.lease.renaming_failed(to);
-                        // A later renaming may be under way: it concerns the lease by its present name.
-                        let again = answer.map(|_| self.now + ttl.renewal_retry());
-                        if let Some(token) = this.lease.token().filter(|_| this.lease.is_renamed_to(to)) {
-                            this.lease.failed(token, until, again);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn take_answered(&mut self, process: usize, sent: &Sent, ttl: Ttl, answer: Option<Answer>) {
-        let (token, now) = (sent.token, self.now);
-        // Whatever was executed of it was so until now: the answer failed, or the connection has just broken.
-        let until = Some(ttl.forgotten(now));
-        let this = &mut self.processes[process];
-        if this.lease.token() != Some(token) {
-            if answer.is_none() {
-                this.adopt(token, ttl, until, None, now);
-            }
-            return;
-        }
-        this.polls += 1;
-        let pause = Duration::from_millis(50 << this.polls.min(5)).min(Duration::from_secs(1));
-        match answer {
-            Some(Answer::Numbers(last)) => {
-                this.polls = 0;
-                self.drive(process, |lease, cx| lease.granted(token, last, sent.at, cx));
-            }
-            Some(Answer::Taken { left, holder, .. }) => {
-                let expiry = left.map_or(pause, |left| Duration::from_millis(left + 5));
-                let again = now + pause.min(expiry);
-                self.drive(process, |lease, cx| lease.taken(token, Some(holder), again, cx));
-            }
-            _ => {
-                this.lease.failed(token, until, answer.map(|_| now + pause));
-                self.dismiss_once(process);
-            }
-        }
-    }
-
-    fn give_answered(
-        &mut self,
-        process: usize,
-        sent: &Sent,
-        ttl: Ttl,
-        tainted: Option<Time>,
-        answer: Option<Answer>,
-    ) {
-        let this = &mut self.processes[process];
-        if answer.is_none() {
-            return this.adopt(sent.token, ttl, tainted, sent.caller, self.now);
-        }
-        if let Some(caller) = sent.caller {
-            let before = this.claims.insert(caller, State::Done);
-            self.must(before == Some(State::Giving), || format!("{caller:?} is answered as {before:?}"));
-        }
-        let (turn, now) = (sent.token.turn(), self.now);
-        let orphans = &mut self.processes[process].orphans;
-        if orphans.get(&turn).is_some_and(|(_, orphan)| orphan.tainted.is_none_or(|until| until <= now)) {
-            orphans.remove(&turn);
-        }
-    }
-
-    fn settle(&mut self, process: usize) {
-        while !self.processes[process].wire.is_empty() || !self.processes[process].answers.is_empty() {
-            self.execute(process);
-            self.read(process);
-        }
-    }
-
-    fn dismiss_once(&mut self, process: usize) {
-        let mut failed = Vec::new();
-        self.drive(process, |lease, cx| lease.dismiss_once(cx, |claim| failed.push(claim)));
-        for claim in failed {
-            let before = self.processes[process].claims.insert(claim, State::Done);
-            self.must(before == Some(State::Waiting { once: true }), || format!("{claim:?} fails as {before:?}"));
-        }
-    }
-
-    fn disconnect(&mut self, process: usize, late: usize) {
-        let this = &mut self.processes[process];
-        if !this.up {
-            return;
-        }
-        this.up = false;
-        let unexecuted: Vec<Sent> = this.wire.drain(..).collect();
-        this.late.push(unexecuted.iter().take(late).cloned().collect());
-        let unread: Vec<Sent> = this.answers.drain(..).map(|(sent, _)| sent).collect();
-        self.dismiss_once(process);
-        for sent in unread.into_iter().chain(unexecuted) {
-            self.answered(process, sent, None);
-        }
-    }
-
-    fn connect(&mut self, process: usize) {
-        if self.processes[process].up {
-            return;
-        }
-        self.processes[process].up = true;
-        self.give_orphans(process);
-        self.drive(process, |lease, cx| lease.resume(cx));
-    }
-
-    fn give_orphans(&mut self, process: usize) {
-        let now = self.now;
-        let this = &mut self.processes[process];
-        let (claims, orphans) = (&mut this.claims, &mut this.orphans);
-        orphans.retain(|_, (_, orphan)| {
-            let remembered = now < orphan.until;
-            if let Some(caller) = orphan.caller.filter(|_| !remembered) {
-                // Its patience ended long ago.
-                claims.insert(caller, State::Done);
-            }
-            remembered
-        });
-        this.orphans_due = (!this.orphans.is_empty()).then(|| now + BEAT);
-        let mut gives = Vec::new();
-        for (token, orphan) in this.orphans.values_mut() {
-            let op = Op::Give { ttl: orphan.ttl, tainted: orphan.tainted };
-            gives.push(Sent { token: *token, op, caller: orphan.caller.take(), at: now });
-        }
-        for sent in gives {
-            if this.up {
-                this.wire.push_back(sent);
-            } else if let Op::Give { ttl, tainted } = sent.op {
-                this.adopt(sent.token, ttl, tainted, sent.caller, now);
-            }
-        }
+        // An adopted lock keeps the number it had, and nobody got one since.
+        let rises = if adopted { fence == last } else { fence > last };
+        self.must(rises, || format!("the fencing number {fence} comes after {last}"));
     }
 
     // ----- time ---------------------------------------------------------------------------------------------------------
 
-    fn server_now(&self) -> u64 {
+    pub fn server_now(&self) -> u64 {
         EPOCH + self.now.since(self.start).as_micros() as u64 * self.rate / 100
     }
 
@@ -717,22 +513,23 @@ impl World {
 
     fn tick(&mut self) {
         for process in 0..PROCESSES {
+            self.look_for_life(process);
             self.drive(process, |lease, cx| lease.tick(cx));
             if self.processes[process].orphans_due.is_some_and(|due| due <= self.now) {
-                self.give_orphans(process);
+                self.repeat_orphans(process);
             }
         }
     }
 
     // ----- what must hold -----------------------------------------------------------------------------------------------
 
-    fn deadline(&self, process: usize) -> Option<Time> {
+    pub fn deadline(&self, process: usize) -> Option<Time> {
         let holder = self.holder(process)?;
         self.processes[process].lease.deadline_of(holder)
     }
 
     /// Whether a caller of this process may believe, now, that it has the lock.
-    fn believes(&self, process: usize) -> bool {
+    pub fn believes(&self, process: usize) -> bool {
         !self.processes[process].robbed && self.deadline(process).is_some_and(|deadline| self.now < deadline)
     }
 
@@ -746,6 +543,8 @@ impl World {
             let holds = own || !self.believes(process);
             self.must(holds, || format!("process {process} believes that it holds it; the key is {value:?}"));
         }
+        self.check_tickets();
+        self.check_bounds();
     }
 
     /// Whose the key is at this moment loses it by no fault of ours.
@@ -756,9 +555,10 @@ impl World {
         for process in &mut self.processes {
             process.robbed |= process.owns(&value);
         }
+        self.rob_tickets(&value);
     }
 
-    fn must(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+    pub fn must(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
         if !holds && self.violation.is_none() {
             self.violation = Some(otherwise());
         }
@@ -771,7 +571,7 @@ impl World {
         }
     }
 
-    fn note(&mut self, line: impl FnOnce() -> String) {
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
         let at = self.now.since(self.start);
         if let Some(log) = &mut self.log {
             log.push(format!("{at:>12.1?} {}", line()));
@@ -786,21 +586,11 @@ impl World {
 }
 
 impl Process {
-    fn knows(&self, token: Token) -> bool {
+    pub fn knows(&self, token: Token) -> bool {
         self.names.iter().any(|(name, _)| *name == token)
     }
 
     fn owns(&self, value: &str) -> bool {
         self.names.iter().any(|(_, name)| name == value)
-    }
-
-    fn adopt(&mut self, token: Token, ttl: Ttl, tainted: Option<Time>, caller: Option<ClaimId>, now: Time) {
-        let until = tainted.unwrap_or(now).max(ttl.forgotten(now));
-        let orphan = Orphan { ttl, caller, until, tainted };
-        let (_, known) = self.orphans.entry(token.turn()).or_insert((token, orphan));
-        known.until = known.until.max(until);
-        known.tainted = known.tainted.max(tainted);
-        known.caller = known.caller.or(caller);
-        self.orphans_due.get_or_insert(now + BEAT);
     }
 }

@@ -1,0 +1,227 @@
+//! Both stores keep the same contract: any sequence of commands is answered the same by the one in this process and by a
+//! server.
+
+// A test that finds something else than it expects has to stop there.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[path = "support/seeded.rs"]
+mod seeded;
+#[path = "support/server.rs"]
+#[allow(dead_code)] // the engine's tests use all of it
+mod server;
+
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use holdfast_core::lease::{Attempt, CoreId, Op, Token, Ttl, Turns};
+use holdfast_core::link::{Endpoint, Place};
+use holdfast_core::store::memory::Memory;
+use holdfast_core::store::redis::Single;
+use holdfast_core::store::{Answer, Command, Inbox, Keys, Lock, Reply, Store, Trouble};
+use proptest::prelude::*;
+use server::Server;
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Keeps what a store says.
+#[derive(Default)]
+struct Letters {
+    told: Mutex<(bool, Vec<Reply>)>,
+    bell: Condvar,
+}
+
+impl Inbox for Letters {
+    fn replies(&self, replies: Vec<Reply>) {
+        self.told.lock().unwrap().1.extend(replies);
+        self.bell.notify_all();
+    }
+
+    fn up(&self) {
+        self.told.lock().unwrap().0 = true;
+        self.bell.notify_all();
+    }
+
+    fn down(&self, trouble: &Trouble) {
+        panic!("no connection: {trouble:?}");
+    }
+
+    fn wanted(&self) -> bool {
+        true
+    }
+}
+
+/// One store, and the largest number it gave out.
+struct Spot {
+    store: Arc<dyn Store>,
+    letters: Arc<Letters>,
+    last: Mutex<u64>,
+}
+
+impl Spot {
+    fn new(store: impl FnOnce(Weak<dyn Inbox>) -> Arc<dyn Store>) -> Spot {
+        let letters = Arc::new(Letters::default());
+        let inbox: Weak<Letters> = Arc::downgrade(&letters);
+        let place = Spot { store: store(inbox), letters, last: Mutex::new(0) };
+        if !place.store.always_up() {
+            place.store.wake();
+            place.wait(|told| told.0.then_some(()));
+        }
+        place
+    }
+
+    fn wait<T>(&self, mut pick: impl FnMut(&mut (bool, Vec<Reply>)) -> Option<T>) -> T {
+        let until = Instant::now() + LONG;
+        let mut told = self.letters.told.lock().unwrap();
+        loop {
+            if let Some(picked) = pick(&mut told) {
+                return picked;
+            }
+            let left = until.checked_duration_since(Instant::now()).expect("no answer");
+            told = self.letters.bell.wait_timeout(told, left).unwrap().0;
+        }
+    }
+
+    fn run(&self, lock: &Lock, token: Token, op: Op) -> Said {
+        let command = Command { lock: lock.clone(), lease: 0, token, op, caller: None };
+        self.store.submit(command);
+        self.store.flush();
+        let reply = self.wait(|told| told.1.pop());
+        let block = match op {
+            Op::Take { block, .. } | Op::Keep { block, .. } => block,
+            _ => 0,
+        };
+        match reply.answer {
+            Answer::Done(last) | Answer::Joined { last, .. } if block > 0 => {
+                let first = last + 1 - u64::from(block);
+                let before = std::mem::replace(&mut *self.last.lock().unwrap(), last);
+                assert!(first > before, "{first} to {last} after {before}");
+                // A take that says nothing of holds is the only one.
+                let holds = if let Answer::Joined { holds, .. } = reply.answer { holds } else { 1 };
+                Said::Numbers { holds }
+            }
+            Answer::Done(_) => Said::Done,
+            Answer::Taken { left, holder } => Said::Taken { left, holder },
+            Answer::NotOurs => Said::NotOurs,
+            other => panic!("{op:?} comes to {other:?}"),
+        }
+    }
+}
+
+/// An answer but for what no two servers say the same.
+#[derive(Debug)]
+enum Said {
+    Numbers { holds: u32 },
+    Done,
+    Taken { left: Option<u64>, holder: String },
+    NotOurs,
+}
+
+impl PartialEq for Said {
+    fn eq(&self, other: &Said) -> bool {
+        match (self, other) {
+            (Said::Numbers { holds }, Said::Numbers { holds: others }) => holds == others,
+            (Said::Done, Said::Done) | (Said::NotOurs, Said::NotOurs) => true,
+            (Said::Taken { left, holder }, Said::Taken { left: other_left, holder: other }) => {
+                let near = match (left, other_left) {
+                    (Some(left), Some(other)) => left.abs_diff(*other) < 50_000,
+                    (left, other) => left == other,
+                };
+                near && holder == other
+            }
+            _ => false,
+        }
+    }
+}
+
+fn in_memory(name: &str) -> Spot {
+    Spot::new(|inbox| Memory::new(name, inbox))
+}
+
+fn on(server: &Server) -> Spot {
+    let endpoint = Endpoint {
+        place: Place::Tcp("127.0.0.1".to_owned(), server.port()),
+        username: None,
+        password: None,
+        db: 0,
+        tls: None,
+        patience: Duration::from_secs(10),
+    };
+    Spot::new(|inbox| Single::new(endpoint, "lock:", inbox))
+}
+
+fn lock(keys: &[&str], owner: &str) -> Lock {
+    let keys = Keys::of(keys.iter().map(|key| format!("lock:{key}").into()).collect()).unwrap();
+    Lock { keys, owner: (!owner.is_empty()).then(|| owner.into()) }
+}
+
+/// Turn `turn` of core `core`.
+fn token(core: u8, turn: u8) -> Token {
+    let mut turns = Turns::new(CoreId::new(core.into()));
+    (0..turn).for_each(|_| {
+        turns.next(Duration::ZERO);
+    });
+    turns.next(Duration::from_secs(3))
+}
+
+const SETS: [&[&str]; 6] = [&["a"], &["b"], &["a", "b"], &["b", "c"], &["a", "c"], &["a", "b", "c"]];
+const OWNERS: [&str; 3] = ["", "w", "v"];
+
+fn step() -> impl Strategy<Value = (usize, usize, Token, Op)> {
+    let token = || (1..4_u8, 0..2_u8).prop_map(|(core, turn)| self::token(core, turn));
+    // Far apart, so that the time a test takes doesn't matter.
+    let ttl = || (1..6_u32).prop_map(|many| Ttl::from_millis(many * 100_000));
+    let attempt = prop_oneof![Just(Attempt::First), Just(Attempt::Again), Just(Attempt::AfterOwnTurn)];
+    let op = prop_oneof![
+        8 => (ttl(), 1..80_u32, attempt).prop_map(|(ttl, block, attempt)| Op::Take { ttl, block, attempt }),
+        6 => ttl().prop_map(|ttl| Op::Give { ttl, tainted: None }),
+        3 => (ttl(), 0..20_u32).prop_map(|(ttl, block)| Op::Keep { ttl, block }),
+        2 => (token(), ttl()).prop_map(|(to, ttl)| Op::Swap { to, ttl }),
+        1 => (token(), ttl()).prop_map(|(to, ttl)| Op::Adopt { to, ttl }),
+        1 => (token(), ttl(), ttl()).prop_map(|(to, rest, ttl)| Op::Park { to, rest, ttl, tainted: None }),
+    ];
+    (0..SETS.len(), 0..OWNERS.len(), token(), op)
+}
+
+#[test]
+fn any_sequence_of_commands_is_answered_the_same_in_memory_and_on_a_server() {
+    let server = Server::start();
+    let there = on(&server);
+    let mut connection = server.connection();
+    let connection = std::cell::RefCell::new(&mut connection);
+    let cases = std::cell::Cell::new(0);
+    seeded::check(400, prop::collection::vec(step(), 1..50), |steps| {
+        cases.set(cases.get() + 1);
+        redis::cmd("FLUSHALL").exec(*connection.borrow_mut()).unwrap();
+        let here = in_memory(&format!("case {}", cases.get()));
+        for (set, owner, token, op) in steps {
+            let lock = lock(SETS[set], OWNERS[owner]);
+            prop_assert_eq!(here.run(&lock, token, op), there.run(&lock, token, op), "{:?} of {:?}", op, lock);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn an_owner_s_hold_that_is_over_is_over_in_both() {
+    let server = Server::start();
+    for place in [in_memory("over"), on(&server)] {
+        let lock = lock(&["a", "b"], "w");
+        let take = |millis| Op::Take { ttl: Ttl::from_millis(millis), block: 1, attempt: Attempt::First };
+        let [short, long, new] = [token(1, 0), token(2, 0), token(3, 0)];
+        assert_eq!(place.run(&lock, short, take(100)), Said::Numbers { holds: 1 });
+        assert_eq!(place.run(&lock, long, take(10_000)), Said::Numbers { holds: 2 });
+        // Its ttl and grace.
+        std::thread::sleep(Duration::from_millis(120));
+        let ttl = Ttl::from_millis(1_000);
+        for op in [Op::Keep { ttl, block: 0 }, Op::Keep { ttl, block: 3 }, Op::Adopt { to: new, ttl }] {
+            assert_eq!(place.run(&lock, short, op), Said::NotOurs, "{op:?}");
+        }
+        assert_eq!(place.run(&lock, new, take(10_000)), Said::Numbers { holds: 2 });
+        let give = Op::Give { ttl, tainted: None };
+        assert_eq!(place.run(&lock, short, give), Said::NotOurs);
+        for token in [long, new] {
+            assert_eq!(place.run(&lock, token, give), Said::Done);
+        }
+        assert_eq!(place.run(&self::lock(&["a", "b"], ""), short, take(100)), Said::Numbers { holds: 1 });
+    }
+}
