@@ -229,11 +229,8 @@ class LockManager extends EventEmitter {
     const inner = this.#inner ?? this.#open()
     if (options.detectDeadlock) {
       const keys = typeof wanted === 'string' ? [wanted] : wanted
-      const holder = holderAround(inner.space, keys)
-      // An owner that asks again doesn't wait: its holds are counted in the store.
-      if (holder && (options.owner === undefined || options.owner !== holder.owner)) {
-        return nested(holder, keys, options, once)
-      }
+      const holder = holderAround(inner.space, keys, options.owner)
+      if (holder) return nested(holder, keys, options, once)
     }
     return claim(inner, wanted, options, once)
   }

@@ -67,14 +67,15 @@ async function inside(claim, callback) {
  * The lock that a call would wait for although it comes from its holder, if there is one.
  * @param {string} space the server, database and prefix that keys belong to
  * @param {readonly string[]} keys
+ * @param {string | undefined} owner whose name it asks in: the owner's own holds are no hindrance
  * @returns {Claim | undefined}
  */
-function holderAround(space, keys) {
+function holderAround(space, keys, owner) {
   for (let frame = running(storage?.getStore()); frame; frame = running(frame.outer)) {
     const { claim } = frame
-    if (claim?.isHeld && claim.manager.space === space && keys.some((key) => claim.keys.includes(key))) {
-      return claim
-    }
+    if (!claim?.isHeld || claim.manager.space !== space) continue
+    if (owner !== undefined && owner === claim.owner) continue
+    if (keys.some((key) => claim.keys.includes(key))) return claim
   }
   return undefined
 }

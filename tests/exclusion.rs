@@ -157,6 +157,28 @@ fn what_is_to_stay_taken_does_so_on_a_server_without_memory() {
 }
 
 #[test]
+fn a_refused_renaming_of_which_a_copy_is_still_under_way_is_reckoned_with() {
+    let events = [
+        arrives(10_000),
+        Event::Settle { process: 0 },
+        Event::Detach { process: 0, ttl: 100 },
+        Event::Break { process: 0, late: 1 },
+        Event::Full(true),
+        Event::Connect { process: 0 },
+        Event::Settle { process: 0 },
+        Event::GiveUp { process: 0 },
+        Event::Pass { millis: 1, asleep: false },
+        Event::Settle { process: 0 },
+        Event::Full(false),
+        // The first copy arrives: the key has another name, for a tenth of a second.
+        Event::Late { process: 0 },
+        Event::Pass { millis: 300, asleep: false },
+        Event::Settle { process: 0 },
+    ];
+    run(100, &events, true).unwrap_or_else(|story| panic!("{story}"));
+}
+
+#[test]
 fn a_ticket_is_adopted_once_however_many_try() {
     let adopt = |process| Event::Adopt { process, which: 0, ttl: 1_000, renewed: true, max_hold: None };
     let events = [

@@ -28,13 +28,14 @@ impl State {
         let Some(manager) = self.managers.get(number as usize) else {
             return Figures { renewals: self.renewals, ..Figures::default() };
         };
-        let own = |entry: &&super::state::Entry| {
+        let own = |(index, entry): &(usize, &super::state::Entry)| {
             let first = entry.lease.first_waiting().and_then(|first| self.claims.get(&first));
             first.is_some_and(|claim| claim.manager == number && matches!(claim.state, ClaimState::Waiting { .. }))
+                && self.asks(*index)
         };
         Figures {
             counters: manager.statistics.counters,
-            spinning: self.leases.iter().map(|(_, entry)| entry).filter(own).count() as u64,
+            spinning: self.leases.iter().filter(own).count() as u64,
             waits: manager.statistics.waits(),
             holds: manager.statistics.holds(),
             renewals: self.renewals,

@@ -167,7 +167,11 @@ impl State {
                 self.drive(index, now, |lease, _| lease.renaming_refused(to));
                 (self.leases.get(index).and_then(|entry| entry.lease.token()).unwrap_or(token), None)
             }
-            Answer::Unanswered(_) | Answer::Unsent => {
+            Answer::Unanswered(_) => {
+                self.drive(index, now, |lease, _| lease.renaming_unanswered(to));
+                (token, until)
+            }
+            Answer::Unsent => {
                 self.drive(index, now, |lease, _| lease.renaming_failed(to));
                 (token, until)
             }

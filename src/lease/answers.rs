@@ -56,9 +56,9 @@ impl Lease {
         self.end_if_unwanted(cx);
     }
 
-    /// When the turn asks again, decided after [`taken`](Lease::taken).
+    /// When the turn asks again, decided after [`taken`](Lease::taken). Nothing changes while it is asking.
     pub fn ask_at(&mut self, token: Token, again: Time) {
-        if let Some(waiting) = self.waiting(token) {
+        if let Some(waiting) = self.waiting(token).filter(|waiting| !waiting.asked) {
             waiting.again = Some(again);
         }
     }

@@ -63,6 +63,8 @@ pub(super) struct Renaming {
     /// It is under way. It is never sent a second time before that has come to something: a copy could be executed when the
     /// lease is somebody else's under its new name.
     pub(super) asked: bool,
+    /// An earlier copy was sent and not answered: it may have been executed.
+    pub(super) unsure: bool,
 }
 
 /// The caller that has the lock.

@@ -104,23 +104,37 @@ impl Lease {
         self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
     }
 
-    /// The server refused a renaming to `to`, which so wasn't done: unless others were built on it, the lease keeps its name.
+    /// The server refused a renaming to `to`. If that was the only copy of it, and no other is built on it, the lease keeps
+    /// its name; else it is said again.
     pub fn renaming_refused(&mut self, to: Token) {
         self.renaming_failed(to);
         if let Phase::Held(held) = &mut self.phase
             && held.token == to
-            && let Some(renaming) = held.swaps.pop()
+            && let Some(renaming) = held.swaps.pop_if(|renaming| !renaming.unsure)
         {
             held.token = renaming.from;
         }
     }
 
-    /// A renaming to `to` came to nothing: it failed, or wasn't answered.
+    /// A renaming to `to` wasn't answered: it may have been executed, or still be. It is said again.
+    pub fn renaming_unanswered(&mut self, to: Token) {
+        self.renaming_failed(to);
+        if let Some(renaming) = self.renaming(to) {
+            renaming.unsure = true;
+        }
+    }
+
+    /// A renaming to `to` came to nothing; it is said again.
     pub fn renaming_failed(&mut self, to: Token) {
-        if let Phase::Held(held) = &mut self.phase
-            && let Some(renaming) = held.swaps.iter_mut().find(|renaming| renaming.to == to)
-        {
+        if let Some(renaming) = self.renaming(to) {
             renaming.asked = false;
+        }
+    }
+
+    fn renaming(&mut self, to: Token) -> Option<&mut Renaming> {
+        match &mut self.phase {
+            Phase::Held(held) => held.swaps.iter_mut().find(|renaming| renaming.to == to),
+            _ => None,
         }
     }
 
@@ -150,7 +164,7 @@ impl Held {
         let from = self.token;
         let to = cx.next_token(ttl);
         self.token = to;
-        self.swaps.push(Renaming { from, to, ttl, asked: true });
+        self.swaps.push(Renaming { from, to, ttl, asked: true, unsure: false });
         // The answer to a keep of the old name says nothing about the new one.
         self.keeping = false;
         self.plan_renewal();

@@ -18,7 +18,8 @@ impl Lease {
     pub fn due(&self) -> Option<Time> {
         match &self.phase {
             Phase::Idle => None,
-            Phase::Waiting(waiting) => waiting.again,
+            // Never while it asks: what is due must change when its time comes.
+            Phase::Waiting(waiting) => waiting.again.filter(|_| !waiting.asked),
             Phase::Held(held) => {
                 Some(held.again.map_or(held.holder.deadline, |again| again.min(held.holder.deadline)))
             }

@@ -218,7 +218,6 @@ impl World {
 
     pub fn silence(&mut self, process: usize, silent: bool) {
         self.processes[process].silent = silent;
-        self.processes[process].stalled &= silent;
     }
 
     /// A renewal that falls due for a silent holder isn't sent.

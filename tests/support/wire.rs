@@ -59,7 +59,8 @@ impl World {
                 }
             }
             Op::Keep { .. } => {
-                let renews_silent = this.stalled && caller.is_none();
+                let renews_silent = this.stalled && this.silent && caller.is_none();
+                this.stalled &= this.silent;
                 self.must(!renews_silent, || format!("{token} is renewed although its holder is silent"));
             }
             Op::Take { .. } => {}
@@ -278,9 +279,14 @@ impl World {
                 self.end_call(process, sent.caller);
             }
             _ => {
-                this.lease.renaming_failed(to);
+                if answer.is_some() {
+                    this.lease.renaming_refused(to);
+                } else {
+                    this.lease.renaming_unanswered(to);
+                }
                 // A later renaming may be under way: it concerns the lease by its present name.
                 let again = answer.as_ref().map(|_| self.now + ttl.renewal_retry());
+                let until = until.filter(|_| answer.is_none());
                 if let Some(token) = this.lease.token() {
                     this.lease.failed(token, until, again);
                 }
