@@ -22,25 +22,41 @@ async function report(workers) {
   return done.flatMap((message) => message.holdings)
 }
 
+const zero = { type: 'poll', interval: 0, maxAttempts: 50, then: { type: 'poll', interval: 5, factor: 1.5 } }
+const names = ['fixed', 'spin', 'backoff', 'hybrid', 'spin-subscribe', 'adaptive']
+// How each of the processes waits for the others, and what share of the turns that is worth in the short form.
+const strategies = [
+  ['the default', [undefined], 1],
+  ...names.map((name) => [name, [name], 0.2]),
+  ['without a pause', [zero], 0.2],
+  ['each another', ['spin', 'backoff', 'adaptive', zero], 1],
+]
+
+async function incrementInProcesses(ofEach, share, more) {
+  const server = await start()
+  const turns = Math.floor(LONG ? TURNS : TURNS * share)
+  const total = turns * PROCESSES * CALLERS
+  const settings = { url: server.url, port: server.port, key: 'counter', callers: CALLERS, turns, ...more }
+  const workers = Array.from({ length: PROCESSES }, (_, i) =>
+    startWorker('increment', { ...settings, strategy: ofEach[i % ofEach.length] }),
+  )
+  const holdings = await report(workers)
+  expect(Number(await server.command('GET', 'value'))).toBe(total)
+  expect(holdings).toHaveLength(total)
+  expect(check(holdings)).toEqual({ overlaps: [], fences: [] })
+  expect(new Set(holdings.map((holding) => holding.owner)).size).toBe(total)
+  expect(await server.command('KEYS', 'lock:counter*')).toEqual([])
+}
+
+test.each(strategies)(
+  `P1 exclusion, P6 fencing: ${PROCESSES} processes × ${CALLERS} callers on a real server, strategy: %s`,
+  (_, ofEach, share) => incrementInProcesses(ofEach, share),
+  limit,
+)
+
 test(
-  `P1 exclusion, P6 fencing: ${PROCESSES} processes × ${CALLERS} callers on a real server`,
-  async () => {
-    const server = await start()
-    const settings = {
-      url: server.url,
-      port: server.port,
-      key: 'counter',
-      callers: CALLERS,
-      turns: Math.floor(TURNS),
-    }
-    const workers = Array.from({ length: PROCESSES }, () => startWorker('increment', settings))
-    const holdings = await report(workers)
-    expect(Number(await server.command('GET', 'value'))).toBe(TOTAL)
-    expect(holdings).toHaveLength(TOTAL)
-    expect(check(holdings)).toEqual({ overlaps: [], fences: [] })
-    expect(new Set(holdings.map((holding) => holding.owner)).size).toBe(TOTAL)
-    expect(await server.command('EXISTS', 'lock:counter')).toBe(0)
-  },
+  `P1 exclusion, P6 fencing: ${PROCESSES} processes × ${CALLERS} callers that take the key alone or as one of several`,
+  () => incrementInProcesses(['spin', 'adaptive'], 0.5, { sets: true }),
   limit,
 )
 

@@ -75,6 +75,7 @@ describe('alive', () => {
 describe('the end gives locks back', () => {
   test.each([
     'calls process.exit() while it holds locks',
+    'calls process.exit() while it holds locks of every kind',
     'calls process.exit() within withLock',
     'calls process.exit() while it waits, and while a lock is on its way',
   ])('a process that %s', async (scenario) => {
@@ -84,7 +85,7 @@ describe('the end gives locks back', () => {
     expect(await endOf(worker, { code: 3, signal: null })).toBe('')
     await until(
       'the locks are given back',
-      async () => (await server.command('KEYS', `lock:${key}*`)).length === 0,
+      async () => (await server.command('KEYS', `*lock:${key}*`)).length === 0,
     )
     expect(await server.command('GET', 'lock:taken')).toBe('somebody')
   })

@@ -156,6 +156,24 @@ describe('proxy', () => {
     expect(await client.command('PING')).toBe('PONG')
   })
 
+  test('lingering delivers what is on its way, although its sender has hung up or was cut off', async () => {
+    for (const end of [() => proxy.cut(), () => client.close()]) {
+      client = new RespClient({ port: proxy.port })
+      await client.command('PING')
+      proxy.lingering = true
+      proxy.setDelay(80, 'toServer')
+      const arrived = proxy.arrival('toServer')
+      client.command('SET', 'late', 1).catch(() => {})
+      await arrived
+      end()
+      expect(await server.command('DEL', 'late')).toBe(0)
+      await until('it was delivered', () => server.command('GET', 'late'))
+      await until('the connection is over', () => proxy.pairs.size === 0)
+      await server.command('DEL', 'late')
+      await proxy.resume()
+    }
+  })
+
   test('cut resets what is there and welcomes what comes', async () => {
     proxy.cut()
     await expect(client.command('PING')).rejects.toThrow()

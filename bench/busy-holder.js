@@ -1,15 +1,11 @@
 'use strict'
 
 const { setImmediate: nextTurn, setTimeout: sleep } = require('node:timers/promises')
+const { now } = require('./shared-clock.js')
 
 const POLL = 5
 /** How long the holder is given to hear of a loss after its loop runs again, ms. */
 const PATIENCE = 1_000
-
-/** Milliseconds on a clock that all processes of this machine share. */
-function now() {
-  return Number(process.hrtime.bigint()) / 1e6
-}
 
 /**
  * Takes `key` by whatever of the library keeps it alive, lets the loop run for `idle` ms, then blocks it for `block` ms.
@@ -51,4 +47,4 @@ async function contend(lock, key) {
   }
 }
 
-module.exports = { hold, contend, now }
+module.exports = { hold, contend }

@@ -4,11 +4,15 @@ const { connect, createServer } = require('node:net')
 
 /**
  * A TCP proxy in front of a server that counts the requests which clients send, by name. What a script calls inside
- * the server isn't a request. For counting only: a pass through it is never timed.
+ * the server isn't a request. What is timed never runs through it, except where next to nothing is sent. `onRequest` hears
+ * of each.
  */
-async function start(target) {
+async function start(target, onRequest = () => {}) {
   const counts = new Map()
-  const count = (name) => counts.set(name, (counts.get(name) ?? 0) + 1)
+  const count = (name) => {
+    counts.set(name, (counts.get(name) ?? 0) + 1)
+    onRequest(name)
+  }
   const sockets = new Set()
 
   const proxy = createServer((client) => {
@@ -39,6 +43,7 @@ async function start(target) {
     url: `redis://127.0.0.1:${proxy.address().port}`,
     reset: () => counts.clear(),
     counts: () => Object.fromEntries(counts),
+    total: () => [...counts.values()].reduce((sum, count) => sum + count, 0),
     stop() {
       for (const socket of sockets) socket.destroy()
       return new Promise((resolve) => proxy.close(resolve))

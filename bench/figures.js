@@ -14,7 +14,30 @@ const figures = {
   },
   processCpu: { title: 'all CPU', unit: 'µs/pair', of: (w) => w.processCpu / w.pairs },
   serverCpu: { title: 'server CPU', unit: 'µs/pair', of: (w) => w.serverCpu / w.pairs },
+  waitP50: { title: 'wait p50', unit: 'ms', of: (w) => w.waitP50 },
+  waitP99: { title: 'wait p99', unit: 'ms', of: (w) => w.waitP99 },
+  waitMax: { title: 'longest wait', unit: 'ms', of: (w) => w.waitMax },
+  // Of some nobody knows how long they would have waited.
+  unevenness: {
+    title: 'longest wait',
+    unit: '÷ median',
+    of: (w) => (w.starved > 0 ? Infinity : w.waitMax / w.waitP50),
+  },
+  starved: { title: 'starved', unit: 'callers', of: (w) => w.starved },
+  timerP99: { title: '1 ms timer', unit: 'late p99, ms', of: (w) => w.timerP99 },
 }
+
+/** Those of a load that doesn't name its own. */
+const usual = [
+  'rate',
+  'acquireP50',
+  'acquireP99',
+  'pairP50',
+  'pairP99',
+  'threadCpu',
+  'processCpu',
+  'serverCpu',
+]
 
 function median(values) {
   if (values.length === 0 || values.includes(null)) return null
@@ -45,4 +68,4 @@ function ratio(windows, others, figure) {
   )
 }
 
-module.exports = { figures, median, spread, ratio }
+module.exports = { figures, usual, median, spread, ratio }

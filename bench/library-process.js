@@ -4,7 +4,7 @@ const { fork } = require('node:child_process')
 const { EventEmitter } = require('node:events')
 const { join } = require('node:path')
 
-/** No order takes longer than this, ms: something hangs. */
+/** No order takes longer than this, ms, unless it says so: something hangs. */
 const LIMIT = 60_000
 
 /** All that run. One of them may be in a busy loop, deaf to everything but a signal, when this process ends. */
@@ -27,6 +27,11 @@ class LibraryProcess extends EventEmitter {
     }
   }
 
+  /** A process with nothing to do, for comparison. */
+  static idle() {
+    return new LibraryProcess('nothing')
+  }
+
   #child
   #library
   #lastId = 0
@@ -47,13 +52,13 @@ class LibraryProcess extends EventEmitter {
   }
 
   /** Gives an order and resolves with its result. */
-  order(order, args = {}) {
+  order(order, args = {}, { limit = LIMIT } = {}) {
     const id = ++this.#lastId
     return new Promise((resolve, reject) => {
       const late = setTimeout(() => {
         this.#pending.delete(id)
-        reject(new Error(`${this.#library}: no answer to '${order}' within ${LIMIT / 1_000} s`))
-      }, LIMIT)
+        reject(new Error(`${this.#library}: no answer to '${order}' within ${limit / 1_000} s`))
+      }, limit)
       const settle = (by) => (value) => {
         clearTimeout(late)
         by(value)

@@ -1,6 +1,7 @@
 'use strict'
 
-const { figures, median, ratio, spread } = require('./figures.js')
+const { figures, median, ratio, spread, usual } = require('./figures.js')
+const { bound, judged } = require('./judged.js')
 const { yardstick } = require('./libraries/index.js')
 const { number, table, times } = require('./table.js')
 const { targets } = require('./targets.js')
@@ -8,36 +9,51 @@ const { targets } = require('./targets.js')
 /** More foreign load than this, in cores, and the figures aren't to be trusted. */
 const QUIET = 0.1
 
-/** The section of a measurement in rounds. */
+/** The section of a measurement in rounds. `load.figures` are its columns; the first is the rate. */
 function of(load, measured) {
+  const columns = load.figures ?? usual
+  const base = baseOf(load, columns[0], measured)
   const text = [
     `  ${load.rounds} windows of ${load.windowMs} ms for each library; medians (smallest–largest)`,
     '',
-    absolute(measured),
+    absolute(columns, measured),
     '',
-    `  the same as ratios to ${yardstick}`,
+    `  the same as ratios to ${base}${load.comparedTo ? `, ${load.comparedTo}` : ''}`,
     '',
-    relative(measured),
-    ...reached(load.name, measured),
+    relative(columns, base, measured),
+    ...judged(lines(load.name, measured)),
     '',
     quiet(measured),
   ].join('\n')
-  return { name: load.name, title: load.title, text, problems: problems(measured), raw: raw(load, measured) }
+  return {
+    name: load.name,
+    title: load.title,
+    text,
+    problems: problems(measured),
+    raw: raw(load, columns, base, measured),
+  }
 }
 
-function absolute(measured) {
-  const columns = Object.entries(figures)
+/** Whom the others are compared to: the yardstick, or whoever but Holdfast was the fastest. */
+function baseOf(load, rate, measured) {
+  if (load.comparedTo !== 'the fastest peer') return yardstick
+  const peers = [...measured].filter(([library]) => library !== 'holdfast')
+  const rates = peers.map(([, { windows }]) => spread(windows, rate).median)
+  return peers[rates.indexOf(Math.max(...rates))][0]
+}
+
+function absolute(columns, measured) {
   const head = [
     'library',
-    ...columns.map(([, { title, unit }]) => (unit ? `${title}\n${unit}` : title)),
+    ...columns.map((figure) => heading(figures[figure])),
     'commands\nper pair',
     'overlaps',
   ]
   const rows = [...measured].map(([library, { windows, commands }]) => [
     library,
-    ...columns.map(([figure]) => {
+    ...columns.map((figure, column) => {
       const { median, min, max } = spread(windows, figure)
-      return figure === 'rate' ? `${number(median)} (${number(min)}–${number(max)})` : number(median)
+      return column === 0 ? `${number(median)} (${number(min)}–${number(max)})` : number(median)
     }),
     number(commands.perPair),
     windows.reduce((sum, window) => sum + window.overlaps, 0),
@@ -45,38 +61,64 @@ function absolute(measured) {
   return table(head, rows)
 }
 
-function relative(measured) {
-  const base = measured.get(yardstick)
-  const columns = Object.entries(figures)
-  const head = ['library', ...columns.map(([, { title }]) => title), 'commands']
+function heading({ title, unit }) {
+  return unit ? `${title}\n${unit}` : title
+}
+
+function relative(columns, base, measured) {
+  const other = measured.get(base)
+  const head = [
+    'library',
+    // Two columns of one title are told apart by their units.
+    ...columns.map((figure) => {
+      const { title } = figures[figure]
+      const twice = columns.filter((another) => figures[another].title === title).length > 1
+      return twice ? heading(figures[figure]) : title
+    }),
+    'commands',
+  ]
   const rows = [...measured].map(([library, { windows, commands }]) => [
     library,
-    ...columns.map(([figure]) => times(ratio(windows, base.windows, figure))),
-    times(commands.perPair / base.commands.perPair),
+    ...columns.map((figure) => times(ratio(windows, other.windows, figure))),
+    times(commands.perPair / other.commands.perPair),
   ])
   return table(head, rows)
 }
 
-function reached(name, measured) {
+function lines(name, measured) {
   const own = measured.get('holdfast')
-  if (!own || !targets[name]) return []
-  const lines = targets[name].map(({ figure, to, least, most, stretch }) => {
-    const others =
-      to === 'every library'
-        ? [...measured.keys()].filter((library) => library !== 'holdfast' && library !== yardstick)
-        : [to]
-    const ratios = others
-      .filter((library) => measured.has(library))
-      .map((library) => ratio(own.windows, measured.get(library).windows, figure))
-    const bound = least === undefined ? `≤ ${most} ×` : `≥ ${least} ×`
-    const what = `${stretch ? 'stretch: ' : ''}${figures[figure].title} ${bound} ${to}`
-    if (ratios.length === 0 || ratios.includes(null)) return [what, '–', 'not measured']
-    // The one of them that is hardest to meet.
-    const value = least === undefined ? Math.max(...ratios) : Math.min(...ratios)
-    const met = least === undefined ? value <= most : value >= least
-    return [what, `${times(value)} ×`, met ? 'reached' : 'missed']
-  })
-  return ['', table(['target', 'measured', ''], lines)]
+  if (!own) return []
+  return (targets[name] ?? []).map((target) => (target.to ? compared : alone)(target, own, measured))
+}
+
+/** A target that is a ratio to others. */
+function compared({ figure, to, least, most, stretch }, own, measured) {
+  const others = to.startsWith('every ')
+    ? [...measured.keys()].filter(
+        (library) => library !== 'holdfast' && (to === 'every peer' || library !== yardstick),
+      )
+    : [to]
+  const ratios = others
+    .filter((library) => measured.has(library))
+    .map((library) => ratio(own.windows, measured.get(library).windows, figure))
+  const what = `${stretch ? 'stretch: ' : ''}${figures[figure].title} ${bound({ least, most }, ' ×')} ${to}`
+  if (ratios.length === 0 || ratios.includes(null)) return { what, value: null }
+  // The one of them that is hardest to meet.
+  const value = least === undefined ? Math.max(...ratios) : Math.min(...ratios)
+  return { what, least, most, value, text: `${times(value)} ×` }
+}
+
+/** A target that is a figure of its own. */
+function alone({ figure, most, inEach }, own) {
+  if (figure === 'commands') {
+    const value = own.commands.perPair
+    return { what: `commands per pair ${bound({ most })}`, most, value, text: value.toFixed(4) }
+  }
+  const { title, unit } = figures[figure]
+  const { median, max } = spread(own.windows, figure)
+  const value = inEach ? max : median
+  const what = `${title}, ${unit}, ${bound({ most })}${inEach ? ' in each window' : ''}`
+  return { what, most, value, text: number(value) }
 }
 
 function quiet(measured) {
@@ -97,22 +139,22 @@ function problems(measured) {
   })
 }
 
-function raw(load, measured) {
-  const base = measured.get(yardstick)
+function raw(load, columns, base, measured) {
+  const other = measured.get(base)
   const libraries = [...measured].map(([library, { windows, commands }]) => [
     library,
     {
       figures: Object.fromEntries(
-        Object.keys(figures).map((figure) => [
+        columns.map((figure) => [
           figure,
-          { ...spread(windows, figure), ratio: ratio(windows, base.windows, figure) },
+          { ...spread(windows, figure), ratio: ratio(windows, other.windows, figure) },
         ]),
       ),
       commands,
       windows,
     },
   ])
-  return { ...load, libraries: Object.fromEntries(libraries) }
+  return { ...load, comparedTo: base, libraries: Object.fromEntries(libraries) }
 }
 
 module.exports = { of }

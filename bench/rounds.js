@@ -68,9 +68,9 @@ async function countCommands(library, server, keys, each) {
     proxy.reset()
     const { pairs } = await process.order('pairs', { each })
     const counts = proxy.counts()
-    const sent = Object.values(counts).reduce((sum, count) => sum + count, 0)
+    const perPair = proxy.total() / pairs
     await process.close()
-    return { pairs, counts, perPair: sent / pairs }
+    return { pairs, counts, perPair }
   } finally {
     process?.kill()
     await proxy.stop()

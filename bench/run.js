@@ -8,13 +8,18 @@ const { prove } = require('./proof.js')
 const scenarios = require('./scenarios/index.js')
 const server = require('./server.js')
 
-const USAGE = `node bench/run.js [scenario…] [--libs a,b] [--quick] [--json FILE]
+const usual = scenarios.filter(({ byDefault }) => byDefault)
 
-  scenario      ${scenarios.map(({ name }) => name).join(', ')}; default: all
-  --libs a,b    only these, and ${libraries.yardstick}, to which the ratios are;
-                there are: ${libraries.names.join(', ')}
-  --quick       short windows, less to be trusted
-  --json FILE   also write every window's raw figures to FILE
+const USAGE = `node bench/run.js [scenario…] [--libs a,b] [--quick] [--seconds N] [--json FILE] [--markdown FILE]
+
+  scenario         ${scenarios.map(({ name }) => name).join(', ')};
+                   default: ${usual.map(({ name }) => name).join(' ')}
+  --libs a,b       only these, and ${libraries.yardstick}, to which the ratios are;
+                   there are: ${libraries.names.join(', ')}
+  --quick          short windows, less to be trusted
+  --seconds N      how long idle and held look at Holdfast; default: 60
+  --json FILE      also write every window's raw figures to FILE
+  --markdown FILE  also write the tables of strategies to FILE, for a page
 `
 
 main().then(
@@ -42,7 +47,13 @@ async function main() {
     console.log(head(facts, usable))
 
     const sections = []
-    const context = { libraries: usable, server: started, quick: wanted.quick, progress }
+    const context = {
+      libraries: usable,
+      server: started,
+      quick: wanted.quick,
+      seconds: wanted.seconds,
+      progress,
+    }
     for (const scenario of wanted.scenarios) {
       for (const section of await scenario.run(context)) {
         progress('')
@@ -59,6 +70,7 @@ async function main() {
       const raw = rawFigures(facts, usable, sections, problems)
       writeFileSync(wanted.json, `${JSON.stringify(raw, null, 2)}\n`)
     }
+    if (wanted.markdown) writeFileSync(wanted.markdown, page(wanted, facts, usable, sections))
     return problems.length === 0 ? 0 : 1
   } finally {
     progress('')
@@ -75,7 +87,9 @@ function read(args) {
       options: {
         libs: { type: 'string' },
         quick: { type: 'boolean', default: false },
+        seconds: { type: 'string' },
         json: { type: 'string' },
+        markdown: { type: 'string' },
         help: { type: 'boolean', short: 'h', default: false },
       },
     })
@@ -90,12 +104,18 @@ function read(args) {
     for (const name of asked) {
       if (!libraries.names.includes(name)) throw new Error(`no library '${name}'`)
     }
+    const seconds = values.seconds === undefined ? undefined : Number(values.seconds)
+    if (seconds !== undefined && !(seconds >= 1 && seconds <= 3_600)) {
+      throw new Error('--seconds must be a number from 1 to 3600')
+    }
     return {
       scenarios:
-        positionals.length === 0 ? scenarios : scenarios.filter(({ name }) => positionals.includes(name)),
+        positionals.length === 0 ? usual : scenarios.filter(({ name }) => positionals.includes(name)),
       libraries: libraries.names.filter((name) => name === libraries.yardstick || asked.includes(name)),
       quick: values.quick,
+      seconds,
       json: values.json,
+      markdown: values.markdown,
     }
   } catch (error) {
     console.error(`${error.message}\n\n${USAGE}`)
@@ -142,7 +162,7 @@ function head(facts, usable) {
     `${facts.date}  ${facts.cores} cores, ${facts.processor}, ${facts.platform}`,
     `Node.js ${facts.node}, ${facts.server} on loopback, load ${facts.load.map((n) => n.toFixed(2)).join(' ')}`,
     usable.map(({ name, version }) => `${name} (${version})`).join(', '),
-    'pair = acquire + release, both confirmed by the server',
+    'pair = acquire + release, both confirmed by the server unless handed on within the process',
   ].join('\n')
 }
 
@@ -153,6 +173,18 @@ function rawFigures(facts, usable, sections, problems) {
     problems,
     scenarios: Object.fromEntries(sections.map(({ name, raw }) => [name, raw])),
   }
+}
+
+/** The sections that are fit for a page of the documentation, and how they were made. */
+function page({ quick, scenarios }, facts, usable, sections) {
+  const names = scenarios.map(({ name }) => name).join(' ')
+  const command = `node bench/run.js ${names}${quick ? ' --quick' : ''} --markdown FILE`
+  const { version } = usable.find(({ name }) => name === 'holdfast') ?? {}
+  const made =
+    `Holdfast ${version}, ${facts.date.slice(0, 10)}: \`${command}\`, ${facts.cores} cores ` +
+    `(${facts.processor}), ${facts.platform}, Node.js ${facts.node}, ${facts.server} on loopback.`
+  const parts = sections.flatMap(({ markdown }) => (markdown ? [markdown] : []))
+  return `${[made, ...parts].join('\n\n')}\n`
 }
 
 /** One line on a terminal, overwritten by the next. */

@@ -18,6 +18,11 @@ class Samples {
     this.#length = 0
   }
 
+  /** In the order in which they came. */
+  all() {
+    return this.#values.subarray(0, this.#length)
+  }
+
   /** The given quantiles (0 to 1), by nearest rank. */
   quantiles(...wanted) {
     const sorted = this.#values.slice(0, this.#length).sort()

@@ -90,6 +90,25 @@ async function launch(binary, port) {
       const info = fields(await control.info('cpu'))
       return (Number(info.used_cpu_user) + Number(info.used_cpu_sys)) * 1e6
     },
+    /** From now on, what scripts cost and which requests keep the server longer than `us` is noted. */
+    async watchRequests(us) {
+      await control.config('SET', 'slowlog-log-slower-than', us)
+      await control.config('SET', 'slowlog-max-len', 100_000)
+      await control.slowlog('RESET')
+      await control.config('RESETSTAT')
+    },
+    /** What was noted: the mean of a script, µs, and how many requests were longer. */
+    async watchedRequests() {
+      const stats = fields(await control.info('commandstats'))
+      let calls = 0
+      let usec = 0
+      for (const name of ['cmdstat_evalsha', 'cmdstat_eval']) {
+        const [, count, time] = /^calls=(\d+),usec=(\d+)/.exec(stats[name] ?? '') ?? [0, 0, 0]
+        calls += Number(count)
+        usec += Number(time)
+      }
+      return { longer: await control.slowlog('LEN'), usPerScript: calls === 0 ? null : usec / calls }
+    },
     async stop() {
       control.disconnect()
       const ended = new Promise((resolve) => child.once('exit', resolve))

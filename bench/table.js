@@ -25,7 +25,7 @@ function number(value) {
 }
 
 function times(value) {
-  return value === null || value === undefined ? '–' : value.toFixed(2)
+  return Number.isFinite(value) ? value.toFixed(2) : '–'
 }
 
 module.exports = { table, number, times }

@@ -1,7 +1,12 @@
 'use strict'
 
-// The figures that Holdfast is built to reach, side by side with others in one run. `least` and `most` bound the ratio
-// of Holdfast's figure to that of `to`; `to: 'every library'` means each one but the hand-written lock.
+/**
+ * The figures that Holdfast is built to reach, side by side with others in one run. `least` and `most` bound the ratio
+ * of Holdfast's figure to that of `to`, or the figure itself if there is no `to`.
+ *
+ * - `to: 'every library'`: each one but the hand-written lock; `to: 'every peer'`: that too
+ * - `inEach`: no window may miss it; otherwise the median counts
+ */
 const targets = {
   solo: [
     { figure: 'rate', to: 'hand-written', least: 0.9 },
@@ -15,6 +20,20 @@ const targets = {
     { figure: 'serverCpu', to: 'hand-written', most: 1 },
   ],
   'many-1000': [{ figure: 'rate', to: 'hand-written', least: 2.5 }],
+  crowd: [
+    { figure: 'rate', to: 'every peer', least: 10 },
+    { figure: 'commands', most: 0.1 },
+    { figure: 'timerP99', most: 5, inEach: true },
+  ],
+  'crowd-1ms': [
+    { figure: 'commands', most: 0.1 },
+    { figure: 'timerP99', most: 5, inEach: true },
+    { figure: 'unevenness', most: 1.5, inEach: true },
+  ],
+  // CPU in % of one core; the delay above that of an idle process, ms; KB a waiter.
+  idle: { cpu: 1, delay: 1, memory: 4 },
+  // Per renewal interval; CPU in % of one core.
+  held: { commands: 50, cpu: 2 },
 }
 
 module.exports = { targets }

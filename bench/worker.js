@@ -3,11 +3,18 @@
 // A process of one library. run.js forks it and gives it one order after the other.
 
 const busyHolder = require('./busy-holder.js')
+const { Competitors } = require('./competitors.js')
+const { Holders } = require('./holders.js')
 const { load } = require('./libraries/index.js')
+const vitals = require('./vitals.js')
+const { Waiters } = require('./waiters.js')
 const { Workload } = require('./workload.js')
 
 let lock
 let workload
+let competitors
+let waiters
+let holders
 const handles = new Map()
 
 const orders = {
@@ -20,6 +27,29 @@ const orders = {
   },
   window: ({ ms }) => workload.window(ms),
   pairs: ({ each }) => workload.pairs(each),
+
+  compete(load) {
+    competitors = new Competitors(lock, load)
+    competitors.start()
+  },
+  measure: (times) => competitors.measure(times),
+  stopCompeting: () => competitors.stop(),
+
+  wait(load) {
+    waiters = new Waiters(lock)
+    return waiters.start(load)
+  },
+  waiting: () => waiters.counts(),
+  served: () => waiters.served(),
+  async take({ keys }) {
+    holders = new Holders(lock)
+    await holders.take(keys)
+  },
+  letGo: () => holders.release(),
+
+  usage: ({ ms }) => vitals.usage(ms),
+  loopDelay: ({ ms }) => vitals.loopDelay(ms),
+  memory: () => vitals.memory(),
 
   async acquire({ key }) {
     handles.set(key, await lock.acquire(key))

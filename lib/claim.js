@@ -40,6 +40,8 @@ const PHASES = ['spinning', 'queued', 'connecting']
 /** @typedef {import('./manager').LockManager} LockManager */
 /** @typedef {import('./options').CallOptions} CallOptions */
 
+const nothing = () => {}
+
 class Claim {
   /**
    * @param {import('./inner').Inner} manager
@@ -156,7 +158,11 @@ class Claim {
     if (channels.hold.hasSubscribers) this.since = performance.now()
     observeRenewals(channels.renew.hasSubscribers)
     if (channels.acquire.hasSubscribers) this.publish('granted', { waited, fencingToken: fence })
-    this.resolve(lock)
+    const { resolve } = this
+    if (promise.resolve === resolve) promise.resolve = promise.reject = nothing
+    this.resolve = nothing
+    this.reject = nothing
+    resolve(lock)
   }
 
   /**

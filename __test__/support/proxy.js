@@ -26,8 +26,11 @@ class TcpProxy {
     this.delay = { toServer: 0, toClient: 0 }
     /** Which way bytes are taken and never passed on. */
     this.swallowing = { toServer: false, toClient: false }
+    /** Whether what is on its way to the server is delivered although its sender has hung up or was cut off. */
+    this.lingering = false
     /** How many connections were accepted so far. */
     this.accepted = 0
+    this.watching = { toServer: new Set(), toClient: new Set() }
   }
 
   listen(port) {
@@ -50,15 +53,20 @@ class TcpProxy {
     for (const each of waysOf(way)) this.swallowing[each] = true
   }
 
+  /** Resolves when the next bytes come this way, before they are passed on or swallowed. @param {'toServer' | 'toClient'} way */
+  arrival(way) {
+    return new Promise((resolve) => this.watching[way].add(resolve))
+  }
+
   /** Resets every connection that is there; new ones are welcome. */
   cut() {
     for (const { client, server } of this.pairs) {
       // A socket that is already being shut down can't be reset: Node would wait for its end for ever.
       if (client.writableEnded) client.destroy()
       else client.resetAndDestroy()
-      server.destroy()
+      if (!this.lingering) server.destroy()
     }
-    this.pairs.clear()
+    if (!this.lingering) this.pairs.clear()
   }
 
   /** Resets every connection and refuses new ones. */
@@ -88,11 +96,13 @@ class TcpProxy {
     this.pairs.add(pair)
     client.setNoDelay(true)
     server.setNoDelay(true)
-    this.pass('toServer', client, server)
+    const delivered = this.pass('toServer', client, server)
     this.pass('toClient', server, client)
     for (const socket of [client, server]) {
       socket.on('error', () => {})
       socket.on('close', () => {
+        // The server ends its side when it has everything, and that ends the pair.
+        if (this.lingering && socket === client) return delivered().then(() => server.end())
         if (!this.pairs.delete(pair)) return
         client.destroy()
         server.destroy()
@@ -104,6 +114,8 @@ class TcpProxy {
     // Chunks leave in the order in which they came, also when the delay changes between them.
     let last = Promise.resolve()
     from.on('data', (chunk) => {
+      for (const resolve of this.watching[way]) resolve()
+      this.watching[way].clear()
       if (this.swallowing[way]) return
       const due = performance.now() + this.delay[way]
       last = last.then(async () => {
@@ -113,6 +125,8 @@ class TcpProxy {
       })
     })
     from.on('end', () => last.then(() => to.end()))
+    /** Resolves when everything that came so far has been passed on. */
+    return () => last
   }
 }
 

@@ -9,9 +9,9 @@ const { settings, tell, hear, endWithParent } = require('../support/parent')
 endWithParent()
 
 async function main() {
-  const { url, key, ttl, blocked } = settings
+  const { url, key, ttl, maxStall, blocked } = settings
   const locks = createLocks({ url })
-  const lock = await locks.acquire(key, { ttl })
+  const lock = await locks.acquire(key, { ttl, maxStall })
   const { signal } = lock
   await tell('held')
   await hear()
@@ -20,8 +20,8 @@ async function main() {
   blockLoop(blocked)
   const { held, remaining } = lock
   const blockedFor = performance.now() - from
-  // Had it been lost, the signal would abort in the loop's next turn.
-  await new Promise(setImmediate)
+  // If it was lost, the signal aborts as soon as the loop turns again.
+  await new Promise((resolve) => setTimeout(resolve, 100))
   await tell('done', { held, remaining, aborted: signal.aborted, blockedFor })
   await hear()
   const answer = await lock.release()

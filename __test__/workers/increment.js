@@ -10,9 +10,9 @@ const { settings, tell, hear, endWithParent } = require('../support/parent')
 const now = () => process.hrtime.bigint()
 
 async function main() {
-  const { url, port, key, callers, turns, unlocked } = settings
+  const { url, port, key, callers, turns, strategy, sets, unlocked } = settings
   const client = new RespClient({ port })
-  const locks = createLocks({ url, timeout: 120_000 })
+  const locks = createLocks({ url, timeout: 120_000, strategy })
   const holdings = []
 
   async function increment() {
@@ -20,8 +20,11 @@ async function main() {
     await client.command('SET', 'value', value + 1)
   }
 
-  async function locked() {
-    const lock = await locks.acquire(key)
+  // With settings.sets the key is one of several most of the time, in any order.
+  const wanted = [key, [`${key}:a`, key, `${key}:b`], [`${key}:b`, `${key}:c`, key]]
+
+  async function locked(turn) {
+    const lock = await locks.acquire(sets ? wanted[turn % 3] : key)
     const from = now()
     await increment()
     lock.assertHeld()
@@ -36,7 +39,7 @@ async function main() {
   }
 
   async function caller() {
-    for (let turn = 0; turn < turns; turn++) await (unlocked ? bare() : locked())
+    for (let turn = 0; turn < turns; turn++) await (unlocked ? bare() : locked(turn))
   }
 
   await Promise.all([client.command('PING'), unlocked || locks.ready()])

@@ -49,6 +49,15 @@ const scenarios = {
     process.exit(3)
   },
 
+  async 'calls process.exit() while it holds locks of every kind'() {
+    await locks.acquire([`${key}:a`, `${key}:b`])
+    await locks.acquire(`${key}:c`, { owner: 'somebody' })
+    await locks.acquire([`${key}:d`, `${key}:e`], { owner: 'somebody' })
+    await locks.adopt(await (await locks.acquire(`${key}:f`)).detach())
+    await tell('held')
+    process.exit(3)
+  },
+
   async 'calls process.exit() within withLock'() {
     await locks.withLock(key, async () => {
       await tell('held')

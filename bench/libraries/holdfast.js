@@ -8,10 +8,11 @@ async function create({ url, ttl, timeout }) {
   await locks.ready()
 
   return {
-    acquire: (key) => locks.acquire(key),
+    acquire: (key, options) => locks.acquire(key, options),
     tryAcquire: (key) => locks.tryAcquire(key),
     release: (lock) => lock.release(),
     hold: (key, work) => locks.withLock(key, (lock) => work(() => !lock.held)),
+    commands: () => locks.stats().commands,
     close: () => locks.close(),
   }
 }
@@ -20,6 +21,7 @@ module.exports = {
   name: 'holdfast',
   version: require('../../package.json').version,
   renews: 'always, off the event loop',
+  renewsEvery: (ttl) => ttl / 3,
   redisKey: (key) => `lock:${key}`,
   create,
 }

@@ -44,6 +44,7 @@ module.exports = {
   name: 'redis-semaphore',
   version: versionOf('redis-semaphore'),
   renews: 'refresh at 0.8 × ttl',
+  renewsEvery: (ttl) => ttl * 0.8,
   redisKey: (key) => `mutex:${key}`,
   create,
 }

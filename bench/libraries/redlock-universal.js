@@ -46,6 +46,7 @@ module.exports = {
   name: 'redlock-universal',
   version: versionOf('redlock-universal'),
   renews: 'using(), at 0.8 × ttl',
+  renewsEvery: (ttl) => ttl * 0.8,
   redisKey: (key) => key,
   create,
 }

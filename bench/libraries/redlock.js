@@ -47,6 +47,7 @@ module.exports = {
   name: 'redlock',
   version: versionOf('redlock'),
   renews: 'using(), 500 ms before the end',
+  renewsEvery: (ttl) => ttl - 500,
   redisKey: (key) => key,
   create,
 }

@@ -2,8 +2,8 @@
 
 const { once } = require('node:events')
 const { setTimeout: sleep } = require('node:timers/promises')
-const { now } = require('../busy-holder.js')
 const { LibraryProcess } = require('../library-process.js')
+const { now } = require('../shared-clock.js')
 const { number, table } = require('../table.js')
 
 const SAMPLE_EVERY = 10
@@ -16,6 +16,7 @@ const HAND_OVER = 5_000
  */
 module.exports = {
   name: 'blocked',
+  byDefault: true,
   async run({ libraries, server, quick, progress }) {
     const ttl = quick ? 1_300 : 2_000
     const block = quick ? 2_600 : 10_000

@@ -1,8 +1,17 @@
 'use strict'
 
 /**
- * The scenarios, in the order in which they run. Each file exports `{ name, run }`: `run({ libraries, server, quick,
- * progress })` resolves with sections `{ name, title, text, problems, raw }`. A new one (callers that want the same key,
- * in one process or in several; waiters that idle; locks that are held for long) is a file here and a line below.
+ * The scenarios, in the order in which they run. Each file exports `{ name, byDefault, run }`: `run({ libraries, server,
+ * quick, seconds, progress })` resolves with sections `{ name, title, text, problems, raw, markdown }`. `byDefault`: it
+ * runs when none is named. `markdown`, if there is any, is the section for a page of the documentation. A new one is a
+ * file here and a line below.
  */
-module.exports = [require('./solo.js'), require('./many.js'), require('./blocked.js')]
+module.exports = [
+  require('./solo.js'),
+  require('./many.js'),
+  require('./blocked.js'),
+  require('./crowd.js'),
+  require('./idle.js'),
+  require('./held.js'),
+  require('./strategies.js'),
+]

@@ -6,6 +6,7 @@ const rounds = require('../rounds.js')
 /** Many callers of one process, each with its own key: the throughput of a busy server. */
 module.exports = {
   name: 'many',
+  byDefault: true,
   async run(context) {
     const sections = []
     for (const callers of [100, 1_000]) {

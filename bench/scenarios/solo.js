@@ -6,6 +6,7 @@ const rounds = require('../rounds.js')
 /** One caller, one key, back to back: the latency of a single lock. */
 module.exports = {
   name: 'solo',
+  byDefault: true,
   async run(context) {
     const load = {
       name: 'solo',
