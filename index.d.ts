@@ -80,8 +80,8 @@ export function configure(options: ManagerOptions): void
 export const locks: LockManager
 
 /**
- * Creates a manager. Synchronous; it connects when first used. Managers with equal connection
- * options share one connection and queue, also across worker threads of a process.
+ * Creates a manager. Synchronous; it connects when first used. Managers with equal connection options (where, credentials,
+ * `keyPrefix`, `commandTimeout`) share one connection and queue, also across worker threads of a process.
  *
  * @throws {TypeError | RangeError} naming the option, the value and what is allowed
  */
@@ -349,7 +349,7 @@ export interface LockOptions {
   maxStall?: number | undefined
   /**
    * Released earlier than this after its acquisition, the key stays taken, by nobody, for the rest of this time, ms: nobody
-   * else runs the same job in the same period. An integer from 0 to 2 147 483 647. Default 0. Not with `owner`.
+   * else runs the same job in the same period. A process or thread that ends while it holds the lock frees the key at once. An integer from 0 to 2 147 483 647. Default 0. Not with `owner`.
    */
   minHold?: number | undefined
   /**
