@@ -505,30 +505,42 @@ fn a_take_that_arrives_long_after_its_caller_left_is_given_back() {
 }
 
 #[test]
-fn two_renamings_lost_with_the_connection_don_t_free_a_held_lock() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.port());
-    let mut connection = server.connection();
-    let (process, other) = (on_server(proxy.port(), PATIENCE), on_server(server.port(), PATIENCE));
-    let lock = process.acquire("a", Ask { ttl: 60_000, ..ASK });
-    proxy.lose_commands(true);
-    process.extend(lock, 30_000);
-    process.extend(lock, 20_000);
-    process.forget_events();
-    until("something is lost", LONG, || proxy.lost() > 0);
-    proxy.lose_commands(false);
-    // From here on, whoever wants the key shows when it is free.
-    let waits = other.call("a", ASK);
-    proxy.cut();
-    process.event(|event| matches!(event, Event::Available { .. }));
-    let lost = process.outcome_within(lock.call, Duration::from_millis(500));
-    assert!(lost.is_none(), "{lost:?}");
-    assert!(exists(&mut connection, KEY));
-    assert!(process.core.remaining(lock.call.id) > Duration::from_secs(15));
-    assert!(other.outcome_within(waits, Duration::from_millis(1_200)).is_none(), "two hold it");
-    assert!(process.release(lock));
-    let lock = other.granted(waits);
-    assert!(other.release(lock));
+fn two_renamings_lost_with_the_connection_don_t_cost_or_free_a_held_lock() {
+    // They never arrived, or both were done and nobody answered.
+    for done in [false, true] {
+        let server = Server::start();
+        let proxy = Proxy::start(server.port());
+        let mut connection = server.connection();
+        let (process, other) = (on_server(proxy.port(), PATIENCE), on_server(server.port(), PATIENCE));
+        let lock = process.acquire("a", Ask { ttl: 60_000, ..ASK });
+        if done {
+            proxy.lose_answers(true);
+        } else {
+            proxy.lose_commands(true);
+        }
+        process.extend(lock, 30_000);
+        process.extend(lock, 20_000);
+        process.forget_events();
+        if done {
+            until("both are done", LONG, || ask::<i64>(&mut connection, &["PTTL", KEY]) < 21_000);
+        } else {
+            until("something is lost", LONG, || proxy.lost() > 0);
+        }
+        proxy.lose_commands(false);
+        proxy.lose_answers(false);
+        // From here on, whoever wants the key shows when it is free.
+        let waits = other.call("a", ASK);
+        proxy.cut();
+        process.event(|event| matches!(event, Event::Available { .. }));
+        let lost = process.outcome_within(lock.call, Duration::from_millis(500));
+        assert!(lost.is_none(), "{lost:?}");
+        assert!(exists(&mut connection, KEY));
+        assert!(process.core.remaining(lock.call.id) > Duration::from_secs(15));
+        assert!(other.outcome_within(waits, Duration::from_millis(1_200)).is_none(), "two hold it");
+        assert!(process.release(lock));
+        let lock = other.granted(waits);
+        assert!(other.release(lock));
+    }
 }
 
 #[test]

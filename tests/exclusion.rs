@@ -179,6 +179,22 @@ fn a_refused_renaming_of_which_a_copy_is_still_under_way_is_reckoned_with() {
 }
 
 #[test]
+fn renamings_of_which_all_were_executed_and_none_was_answered_don_t_cost_the_lock() {
+    let events = [
+        arrives(10_000),
+        Event::Settle { process: 0 },
+        Event::Extend { process: 0, ttl: 1_000 },
+        Event::Extend { process: 0, ttl: 300 },
+        Event::Execute { process: 0 },
+        Event::Execute { process: 0 },
+        Event::Break { process: 0, late: 0 },
+        Event::Connect { process: 0 },
+        Event::Settle { process: 0 },
+    ];
+    run(100, &events, true).unwrap_or_else(|story| panic!("{story}"));
+}
+
+#[test]
 fn a_ticket_is_adopted_once_however_many_try() {
     let adopt = |process| Event::Adopt { process, which: 0, ttl: 1_000, renewed: true, max_hold: None };
     let events = [

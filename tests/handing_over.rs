@@ -300,8 +300,9 @@ fn an_adoption_begun_without_a_connection_is_done_when_there_is_one() {
 
 #[test]
 fn an_adoption_of_unknown_outcome_is_given_back_and_not_before_it_is_given_up() {
-    // Executed, and its answer lost; or not executed before it was given up, and then late.
-    for late in [false, true] {
+    // Executed, and its answer lost, with a connection that breaks before it is given up or later; or not executed before
+    // that, and late.
+    for (late, breaks) in [(false, false), (false, true), (true, false)] {
         let mut scene = Scene::new(400);
         let ticket = scene.ticket(20_000);
         let name = ticket.token.to_string();
@@ -318,6 +319,10 @@ fn an_adoption_of_unknown_outcome_is_given_back_and_not_before_it_is_given_up() 
         }
         // What follows gets lost, or is late as well.
         scene.proxy.lose_commands(true);
+        if breaks {
+            // And there is no way back for now: what a new connection says gets lost as well.
+            scene.proxy.cut();
+        }
         let outcome = scene.far.outcome(call);
         assert!(matches!(outcome, Outcome::Unavailable(_)), "{outcome:?}");
         assert!(exists(&mut scene.connection, KEY));

@@ -18,7 +18,7 @@ mod server;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdfast_core::engine::{Event, Outcome, Released, Target};
 use holdfast_core::lease::Loss;
@@ -172,15 +172,48 @@ fn a_set_is_one_lock_whatever_the_order_and_repetition_of_its_keys() {
             }
         }
         assert!(!other.finds_taken(&lock_of(&["c", "d"], "")));
-        // Handed on inside the process like a lock of one key.
-        let calls: Vec<Call> = (0..20).map(|_| process.call_lock(&lock_of(&["b", "a"], ""), ASK)).collect();
+        // One of all that want it asks for it, and they hand it on like a lock of one key.
+        let orders = [&["b", "a"][..], &["a", "b", "a"]];
+        let calls: Vec<Call> =
+            (0..20).map(|number| other.call_lock(&lock_of(orders[number % 2], ""), BUSY)).collect();
+        assert_eq!(other.core.figures(other.manager).spinning, 1);
         assert!(process.release(lock));
         for call in calls {
-            let lock = process.granted(call);
-            assert!(process.release(lock));
+            let lock = other.granted(call);
+            assert!(other.release(lock));
         }
-        assert!(process.counters().handed_on >= 10, "{:?}", process.counters());
+        assert!(other.counters().handed_on >= 10, "{:?}", other.counters());
         assert!(place.is_free("a") && place.is_free("b"));
+    });
+}
+
+#[test]
+fn a_crowd_lets_a_set_of_its_own_process_through() {
+    everywhere(|place| {
+        let process = place.process(0);
+        let done = AtomicBool::new(false);
+        // Never without a queue: the key is given back and asked for again in one go.
+        let mut calls: Vec<Call> = (0..50).map(|_| process.call("a", ASK)).collect();
+        let wanted = lock_of(&["a", "b"], "");
+        let set = process.call_lock(&wanted, BUSY);
+        let begin = Instant::now();
+        while !done.load(Ordering::SeqCst) {
+            let (slot, outcome) = process.next(LONG).expect("somebody waits for ever");
+            match outcome {
+                Outcome::Granted { .. } if slot == set.slot => done.store(true, Ordering::SeqCst),
+                Outcome::Granted { .. } => {
+                    let at = calls.iter().position(|call| call.slot == slot).unwrap();
+                    let call = calls.swap_remove(at);
+                    assert_eq!(process.core.release(call.id), Released::Later);
+                    calls.push(process.call_unsent("a", ASK));
+                    process.core.flush();
+                }
+                Outcome::Released(_) => {}
+                other => panic!("{other:?}"),
+            }
+            assert!(begin.elapsed() < millis(10_000), "the crowd keeps it to itself");
+        }
+        process.core.leave(process.manager);
     });
 }
 

@@ -265,6 +265,33 @@ fn the_adaptive_strategy_goes_by_the_hold_times_and_says_when_it_changes() {
 }
 
 #[test]
+fn locks_that_were_waited_for_count_and_others_don_t() {
+    everywhere(|place| {
+        let (holder, process) = (place.process(0), place.process(1));
+        let waits = || {
+            let lock = holder.acquire("a", ASK);
+            let call = process.call("a", ADAPTIVE);
+            assert!(process.outcome_within(call, millis(10)).is_none());
+            assert!(holder.release(lock));
+            let lock = process.granted(call);
+            assert!(process.release(lock));
+        };
+        // Nobody else wanted these.
+        for _ in 0..20 {
+            let lock = process.acquire("a", ADAPTIVE);
+            assert!(process.release(lock));
+        }
+        // Its own were those of a process that polled; ten are enough.
+        for _ in 0..10 {
+            waits();
+        }
+        assert_eq!(chosen(&process.counters()), [0, 0, 10]);
+        waits();
+        assert_eq!(chosen(&process.counters()), [1, 0, 10]);
+    });
+}
+
+#[test]
 fn who_spins_first_and_who_won_by_it_is_counted() {
     everywhere(|place| {
         let (holder, process) = (place.process(0), place.process(1));

@@ -10,11 +10,12 @@ use crate::clock::Time;
 impl Lease {
     /// The server granted a take that was sent at `sent`.
     pub fn granted(&mut self, token: Token, last: u64, sent: Time, cx: &mut Cx<'_>) {
+        let first = self.first();
         let Some(waiting) = self.waiting(token) else {
             return;
         };
         waiting.asked = false;
-        waiting.attempts += 1;
+        waiting.count(first);
         let deadline = waiting.ttl.deadline(sent);
         if cx.now >= deadline {
             // Too late to be believed; asking again raises the ttl.
@@ -44,11 +45,12 @@ impl Lease {
 
     /// The server says that somebody else has the key. The first in line asks again at `again`.
     pub fn taken(&mut self, token: Token, holder: Option<String>, again: Time, cx: &mut Cx<'_>) {
+        let first = self.first();
         let Some(waiting) = self.waiting(token) else {
             return;
         };
         waiting.asked = false;
-        waiting.attempts += 1;
+        waiting.count(first);
         waiting.taken = Some(holder);
         waiting.attempt = Attempt::Again;
         waiting.again = Some(again);
@@ -157,15 +159,21 @@ impl Lease {
 
     /// The server says, in answer to the swap that was to name the key `to`, that it isn't ours.
     pub fn not_renamed(&mut self, to: Token, cx: &mut Cx<'_>) {
-        if let Phase::Held(held) = &self.phase
-            // A later one finds what an earlier one has left; the first is decisive.
-            && held.swaps.first().is_some_and(|renaming| renaming.to == to)
-        {
-            let claim = held.holder.claim;
-            self.lose(claim, Loss::Taken, cx);
-        } else {
+        let Phase::Held(held) = &mut self.phase else {
+            return;
+        };
+        if held.swaps.first().is_none_or(|renaming| renaming.to != to) {
             // The one before it came to nothing; both are said again.
-            self.renaming_failed(to);
+            return self.renaming_failed(to);
+        }
+        if held.swaps.len() == 1 {
+            let claim = held.holder.claim;
+            return self.lose(claim, Loss::Taken, cx);
+        }
+        // It has neither of these names, but the next one may have been executed without our hearing of it.
+        let renaming = held.swaps.remove(0);
+        if held.tainted.is_some() {
+            held.former.push(renaming.from);
         }
     }
 

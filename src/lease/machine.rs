@@ -171,6 +171,7 @@ impl Lease {
             asked: false,
             again: None,
             attempts: 0,
+            asked_for: None,
             taken: None,
             refused: false,
             tainted: None,

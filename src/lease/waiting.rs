@@ -1,6 +1,6 @@
 //! The state of a lock that this process wants and doesn't have.
 
-use super::{Attempt, Op, Token, Ttl};
+use super::{Attempt, ClaimId, Op, Token, Ttl};
 use crate::clock::Time;
 
 /// A turn that was asked for.
@@ -17,6 +17,8 @@ pub(super) struct Waiting {
     pub(super) again: Option<Time>,
     /// How often we asked and were answered.
     pub(super) attempts: u32,
+    /// For whom: the first in line. Those after it have asked nobody yet.
+    pub(super) asked_for: Option<ClaimId>,
     /// Somebody else has the key, as far as we know; and who, if the server said.
     pub(super) taken: Option<Option<String>>,
     /// A take was refused, maybe when half of it was done.
@@ -26,6 +28,15 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    /// An attempt was answered while `first` was the first in line.
+    pub(super) fn count(&mut self, first: Option<ClaimId>) {
+        if self.asked_for != first {
+            self.asked_for = first;
+            self.attempts = 0;
+        }
+        self.attempts += 1;
+    }
+
     pub(super) fn take(&mut self) -> Op {
         self.asked = true;
         self.again = None;

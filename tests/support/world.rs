@@ -300,6 +300,8 @@ impl World {
             self.processes[process].late.clear();
             self.silence(process, false);
             self.connect(process);
+            self.settle(process);
+            self.give_up(process);
         }
         let patience = self.now + Duration::from_secs(200);
         while !self.at_rest() {
