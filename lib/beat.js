@@ -1,6 +1,6 @@
 'use strict'
 
-const { allTargets, beat, inUse } = require('./bridge')
+const { allTargets, beat, inUse, isHolding } = require('./bridge')
 const { outside } = require('./nesting')
 const { setInterval, clearInterval } = require('node:timers')
 
@@ -35,7 +35,7 @@ function tick() {
   if (!inUse()) return end()
   beat()
   const now = performance.now()
-  if (now - watched < SLOWEST) return
+  if (!isHolding() || now - watched < SLOWEST) return
   watched = now
   for (const target of allTargets()) target.watch?.()
 }

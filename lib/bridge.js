@@ -84,6 +84,11 @@ function letGo() {
   held--
 }
 
+/** Whether anything is held. */
+function isHolding() {
+  return held > 0
+}
+
 /** Whether anything is held or awaited. */
 function inUse() {
   return pending + held > 0
@@ -325,5 +330,6 @@ module.exports = {
   hold,
   letGo,
   inUse,
+  isHolding,
   observeRenewals,
 }

@@ -13,6 +13,10 @@ use crate::lease::{ClaimId, Token};
 use crate::store::Lock;
 use crate::wait::{BACKOFF, Choice, Pace, Phases, Strategy};
 
+/// Long pauses end together with others of this process, a little early: what wakes up together costs one wake-up and one command.
+const GRID: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_millis(400);
+
 /// A wait for another process.
 pub(super) struct Pacing {
     /// Whose strategy it is.
@@ -46,7 +50,11 @@ impl State {
                 // A store that answers at once must not be asked without end.
                 let pause = if self.store.always_up() { pause.max(Duration::from_millis(1)) } else { pause };
                 let pause = expiry.map_or(pause, |expiry| expiry.min(pause));
-                self.drive(index, now, |lease, _| lease.ask_at(token, now + pause));
+                let mut again = now + pause;
+                if pause >= LONG {
+                    again = again.floor(GRID).max(now);
+                }
+                self.drive(index, now, |lease, _| lease.ask_at(token, again));
                 if pause.is_zero() {
                     self.drive(index, now, |lease, cx| lease.tick(cx));
                 }
