@@ -1,0 +1,55 @@
+'use strict'
+
+// The rights that the README names are enough, for every kind of lock, and no more than that is asked for.
+
+const fs = require('node:fs')
+const path = require('node:path')
+const { onServer } = require('./support/stores')
+
+const readme = fs.readFileSync(path.join(__dirname, '..', 'README.md'), 'utf8')
+const rule = readme
+  .match(/^ACL SETUSER .*$/m)[0]
+  .split(' ')
+  .slice(3)
+const ofOwners = readme.match(/^Locks with an `owner` need `(.*?)` as well\.$/m)[1].split(' ')
+
+onServer((store) => {
+  async function user(name, rights) {
+    await store.server.command('ACL', 'SETUSER', name, 'reset', ...rights)
+    const secret = rights.find((right) => right.startsWith('>')).slice(1)
+    return store.createLocks({ username: name, password: secret })
+  }
+
+  test('locks of one key and of several: taken, waited for, extended, shortened, detached, given back', async () => {
+    const locks = await user('plain', rule)
+    for (const wanted of [store.newKey(), [store.newKey(), store.newKey()]]) {
+      const lock = await locks.acquire(wanted, { ttl: 300 })
+      const key = lock.keys[0]
+      const waiting = store.createLocks().acquire(key, { strategy: 'spin' })
+      await expect(locks.acquire(wanted, { timeout: 20 })).rejects.toMatchObject({ code: 'ERR_LOCK_TIMEOUT' })
+      await lock.extend(20_000)
+      await lock.extend(5_000)
+      const adopted = await locks.adopt(await lock.detach())
+      expect(await adopted.release()).toBe(true)
+      await (await waiting).release()
+      expect(await (await locks.acquire(wanted, { minHold: 20 })).release()).toBe(true)
+    }
+  })
+
+  test('locks in an owner’s name need a few more, and say so', async () => {
+    const key = store.newKey()
+    const without = await user('plain', rule)
+    const error = await without.acquire(key, { owner: 'me' }).catch((reason) => reason)
+    expect(error.code).toBe('ERR_LOCK_UNAVAILABLE')
+    expect(error.cause.message).toMatch(/can't run|permission/i)
+    const locks = await user('owner', [...rule, ...ofOwners])
+    const other = store.newKey()
+    const [one, two] = [
+      await locks.acquire(other, { owner: 'me' }),
+      await locks.acquire(other, { owner: 'me' }),
+    ]
+    await one.extend(20_000)
+    await one.extend(5_000)
+    expect([await one.release(), await two.release()]).toEqual([true, true])
+  })
+})
