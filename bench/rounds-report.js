@@ -1,13 +1,11 @@
 'use strict'
 
-const { figures, median, ratio, spread, usual } = require('./figures.js')
+const { figures, ratio, spread, usual } = require('./figures.js')
 const { bound, judged } = require('./judged.js')
 const { yardstick } = require('./libraries/index.js')
+const { verdict } = require('./noise.js')
 const { number, table, times } = require('./table.js')
 const { targets } = require('./targets.js')
-
-/** More foreign load than this, in cores, and the figures aren't to be trusted. */
-const QUIET = 0.1
 
 /** The section of a measurement in rounds. `load.figures` are its columns; the first is the rate. */
 function of(load, measured) {
@@ -23,7 +21,7 @@ function of(load, measured) {
     relative(columns, base, measured),
     ...judged(lines(load.name, measured)),
     '',
-    quiet(measured),
+    verdict([...measured.values()].flatMap(({ windows }) => windows.map((window) => window.foreignCores))),
   ].join('\n')
   return {
     name: load.name,
@@ -119,13 +117,6 @@ function alone({ figure, most, inEach }, own) {
   const value = inEach ? max : median
   const what = `${title}, ${unit}, ${bound({ most })}${inEach ? ' in each window' : ''}`
   return { what, most, value, text: number(value) }
-}
-
-function quiet(measured) {
-  const shares = [...measured.values()].flatMap(({ windows }) => windows.map((window) => window.foreignCores))
-  const most = Math.max(...shares)
-  const line = `  used by other processes meanwhile: ${number(median(shares))} cores (median window), ${number(most)} (worst)`
-  return median(shares) > QUIET ? `${line}: TOO NOISY, run it again` : line
 }
 
 function problems(measured) {

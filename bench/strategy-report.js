@@ -1,5 +1,6 @@
 'use strict'
 
+const { verdict } = require('./noise.js')
 const { number, table } = require('./table.js')
 
 const COLUMNS = {
@@ -27,6 +28,7 @@ function text(cells) {
   return groups(cells)
     .map(({ title, cells }) => `  ${title}\n\n${table(heads(), rows(cells))}`)
     .concat(FOOTNOTES.map((line) => `  ${line}`).join('\n'))
+    .concat(verdict(cells.map(({ foreignCores }) => foreignCores)))
     .join('\n\n')
 }
 

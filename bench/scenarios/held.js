@@ -5,6 +5,7 @@ const countingProxy = require('../counting-proxy.js')
 const { median } = require('../figures.js')
 const { bound, judged } = require('../judged.js')
 const { LibraryProcess } = require('../library-process.js')
+const noise = require('../noise.js')
 const { number, table } = require('../table.js')
 const { targets } = require('../targets.js')
 
@@ -50,12 +51,14 @@ async function measure(library, server, ttl, ms) {
     await sleep(ttl)
 
     await server.watchRequests(LONG)
+    const others = await noise.watch(server)
     times.length = 0
     const from = performance.now()
     const [usage, lowestPttl] = await Promise.all([
       holder.order('usage', { ms }, { limit: ms + TIMEOUT }),
       lowestOf(server.control, stored, ms),
     ])
+    const foreignCores = await others(usage.cpu * 10 * usage.ms)
     const requests = spread(times, from, usage.ms, library.renewsEvery(ttl))
     const { longer, usPerScript } = await server.watchedRequests()
 
@@ -68,6 +71,7 @@ async function measure(library, server, ttl, ms) {
       longer,
       usPerScript,
       lost: Math.max(lost, LOCKS - there),
+      foreignCores,
     }
   } finally {
     holder?.kill()
@@ -148,6 +152,8 @@ function section(results, ttl, seconds) {
       '',
       table(head, rows),
       ...judged(lines(own)),
+      '',
+      noise.verdict(results.map(({ foreignCores }) => foreignCores)),
     ].join('\n'),
     problems: results
       .filter(({ library, lost }) => library.name === 'holdfast' && lost > 0)

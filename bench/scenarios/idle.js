@@ -4,6 +4,7 @@ const { setTimeout: sleep } = require('node:timers/promises')
 const countingProxy = require('../counting-proxy.js')
 const { bound, judged } = require('../judged.js')
 const { LibraryProcess } = require('../library-process.js')
+const noise = require('../noise.js')
 const { number, table } = require('../table.js')
 const { targets } = require('../targets.js')
 
@@ -76,6 +77,7 @@ async function look(library, { keys, holder, waiter, idle, proxy, server, quick,
 
   // Both at the same time, so that they meet the same weather.
   proxy.reset()
+  const others = await noise.watch(server)
   const serverBefore = await server.cpu()
   const [usage, idleUsage] = await Promise.all([
     waiter.order('usage', { ms }, patient(ms)),
@@ -83,6 +85,7 @@ async function look(library, { keys, holder, waiter, idle, proxy, server, quick,
   ])
   const commands = proxy.total() / (usage.ms / 1_000)
   const serverCpu = (await server.cpu()) - serverBefore
+  const foreignCores = await others((usage.cpu + idleUsage.cpu) * 10 * usage.ms)
   const delayMs = Math.min(ms, 20_000)
   const [delay, idleDelay] = await Promise.all([
     waiter.order('loopDelay', { ms: delayMs }, patient(delayMs)),
@@ -102,6 +105,7 @@ async function look(library, { keys, holder, waiter, idle, proxy, server, quick,
     memory: (after.rss - before.rss) / 1_024 / (KEYS * EACH),
     heap: (after.heapUsed - before.heapUsed) / 1_024 / (KEYS * EACH),
     commands,
+    foreignCores,
     turns:
       quick && library.name !== 'holdfast' ? null : await haveTheirTurns(library, { keys, holder, waiter }),
   }
@@ -158,6 +162,7 @@ function section(results, seconds) {
     table(head, rows),
     ...dead.map(({ library, failure }) => `  ${library.name} did not survive it: ${failure}`),
     ...judged(lines(results.find(({ library }) => library.name === 'holdfast'))),
+    ...(alive.length > 0 ? ['', noise.verdict(alive.map(({ foreignCores }) => foreignCores))] : []),
   ].join('\n')
   return {
     name: 'idle',

@@ -2,6 +2,7 @@
 
 const { setTimeout: sleep } = require('node:timers/promises')
 const { LibraryProcess } = require('../library-process.js')
+const noise = require('../noise.js')
 const { now } = require('../shared-clock.js')
 const { cellOf } = require('../strategy-cell.js')
 const { markdown, text } = require('../strategy-report.js')
@@ -110,10 +111,11 @@ async function measure(all, server, { callers, processes, hold, strategy, least 
   // Whoever waits for it below hears of its failure.
   measuring.catch(() => {})
   await sleep(from - now())
+  const others = await noise.watch(server)
   const before = await server.cpu()
-  await sleep(until - now())
-  const serverCpu = (await server.cpu()) - before
   const measured = await measuring
+  const serverCpu = (await server.cpu()) - before
+  const foreignCores = await others(measured.reduce((sum, { processCpu }) => sum + processCpu, 0))
   await everywhere('stopCompeting', {}, hold)
-  return { ...cellOf(measured, { from, until, serverCpu }), growing: round > WARM.most }
+  return { ...cellOf(measured, { from, until, serverCpu }), growing: round > WARM.most, foreignCores }
 }
