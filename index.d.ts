@@ -103,6 +103,11 @@ export interface ManagerEvents {
    * released or renewed by its deadline is lost, reason `stalled`. Comes when the loop turns again.
    */
   stalled: [info: { keys: readonly string[]; silent: number }]
+  /**
+   * The server can't push to this process (no right to subscribe, say): its turns in the queue are found by looking, once a second
+   * at the most, and it keeps its place all the same. `error.cause` says why. Emitted once until push works again.
+   */
+  fallback: [error: LockUnavailableError]
   /** The strategy `adaptive` chose another way of waiting for a key; `p99` is that of its last hold times, ms. */
   adapted: [info: { key: string; strategy: 'spin' | 'backoff' | 'hybrid'; p99: number | undefined }]
   /** A release could not be confirmed. It is repeated in the background until answered or the lease is over. */
@@ -115,9 +120,11 @@ export class LockManager extends EventEmitter<ManagerEvents> {
 
   /**
    * Takes `key`, or all keys of an array at once, waiting up to `timeout`. Callers of one process are served first come,
-   * first served, without further commands; between processes the first in line polls as its `strategy` says.
+   * first served, without further commands; processes queue in Redis and take turns in the order of their arrival, each bounded
+   * by `turn` while another one waits.
    *
-   * Cost: one round trip, one command if the key is free.
+   * Cost: one round trip, one command if the key is free. If it isn't, two commands for a process's turn, whoever many of its
+   * callers it serves, and one round trip from the release to the next owner; a look each second (a fifth of shorter ttls) while it lasts.
    *
    * Cancelling (`signal`, `timeout`, `close()`) leaves nothing behind: an attempt whose outcome is
    * unknown is followed by a release of its token until that is answered or its ttl is over.
@@ -204,10 +211,11 @@ export interface Distribution {
 }
 
 export interface Stats {
-  /** Locks granted, by the way they came: at once (first attempt), handed on inside the process without a command, or after polling. */
+  /** Locks granted, by the way they came: at once (first attempt), handed on inside the process without a command, in Redis's queue, or after polling. */
   acquired: number
   atOnce: number
   handedOn: number
+  fromQueue: number
   polled: number
   /** Acquisitions that gave up: by `timeout` or a strategy's end, and by other errors or aborts. A try that found the lock taken counts as `busy`. */
   timeouts: number
@@ -364,6 +372,21 @@ export interface LockOptions {
    * last is released or over. A well-formed string of 1 to 200 characters.
    */
   owner?: string | undefined
+  /** How much a process does with the lock before it hands it to another one that waits. Default: see {@link Turn}. */
+  turn?: Turn | undefined
+  /** `turn: { holders: 1 }`: processes take turns after each holder. Dearer: two commands and a round trip each. Default false. */
+  fair?: boolean | undefined
+}
+
+/**
+ * The bounds of a turn, which count only while another process waits: the callers of the process whose turn it is are served one after
+ * the other, without commands and pauses. They are those of the caller with which the turn begins.
+ */
+export interface Turn {
+  /** Callers served: an integer from 1, or `Infinity`. Default 16. */
+  holders?: number | undefined
+  /** For how long, ms: no further caller is served after it. `Infinity` is allowed. Default: 20, or ten times what Redis takes to answer if that is more. */
+  duration?: number | undefined
 }
 
 /**
@@ -397,23 +420,26 @@ export interface PollStrategy {
 
 /**
  * How processes wait for each other:
- * - `adaptive` (default): per key, from the hold times of the last turns: p99 below 50 ms `spin`, above 200 ms `backoff`, between or unknown `hybrid`
+ * - `handoff` (default): in a queue in Redis, whose next one is told by push when the lock is given back. Without push (see the
+ *   event `fallback`) the same queue, looked at once a second, or each fifth of shorter ttls
+ * - `adaptive`: per key, from the hold times of the last turns: p99 below 50 ms `spin`, above 200 ms `backoff`, between or unknown `hybrid`
  * - `fixed`: every 100 ms
  * - `spin`: every 5 ms for 1 200 ms, then `backoff`
  * - `backoff`: 50 ms × 2 up to 1 000 ms, jitter 0.3
  * - `hybrid`: every 5 ms for 200 ms, then `backoff`
- * - `spin-subscribe`: 1 ms × 2 up to 100 ms × [0.75, 1] for 100 attempts or 1 000 ms, then `backoff`
+ * - `spin-subscribe`: 1 ms × 2 up to 100 ms × [0.75, 1] for 100 attempts or 1 000 ms, then `handoff`; it is told by push from the start
  *
- * A pause never outlasts the holder's lease.
+ * Those that poll stand in the same queue, and find their turn by asking: until they do, the lock is kept for them, and idle. A pause
+ * never outlasts the holder's lease.
  */
-export type Strategy = 'adaptive' | 'fixed' | 'spin' | 'backoff' | 'hybrid' | 'spin-subscribe' | PollStrategy
+export type Strategy = 'handoff' | 'adaptive' | 'fixed' | 'spin' | 'backoff' | 'hybrid' | 'spin-subscribe' | PollStrategy
 
 export interface AcquireOptions extends LockOptions {
   /** How long to wait, ms. 0: one attempt. `Infinity` is allowed. Default 10 000. */
   timeout?: number | undefined
   /** Cancels the *waiting* only; the call rejects with `signal.reason`. */
   signal?: AbortSignal | undefined
-  /** How to wait for other processes. Default `adaptive`. */
+  /** How to wait for other processes. Default `handoff`. */
   strategy?: Strategy | undefined
 }
 

@@ -69,8 +69,17 @@ function adopt(manager, ticket, options) {
  * As the addon takes them.
  * @param {CallOptions} options
  */
-function terms({ ttl, autoExtend, maxHold, maxStall, minHold, strategy }) {
-  return { ttl, autoExtend, maxHold: bounded(maxHold), maxStall: bounded(maxStall), minHold, strategy }
+function terms({ ttl, autoExtend, maxHold, maxStall, minHold, turn, fair, strategy }) {
+  return {
+    ttl,
+    autoExtend,
+    maxHold: bounded(maxHold),
+    maxStall: bounded(maxStall),
+    minHold,
+    turnHolders: fair ? 1 : bounded(turn.holders),
+    turnDuration: turn.duration === undefined ? -1 : Math.min(turn.duration, 1e12),
+    strategy,
+  }
 }
 
 /** @param {number} millis */

@@ -30,9 +30,10 @@ const CODE = {
   STORE_UNAVAILABLE: 20,
   STORE_AVAILABLE: 21,
   ADAPTED: 22,
+  FALLBACK: 23,
 }
 
-const BRIDGE_VERSION = 2
+const BRIDGE_VERSION = 3
 const WIDTH = 5
 /** How many hand-overs within the process go on without a turn of the event loop: timers and I/O must not starve. */
 const STREAK = 64

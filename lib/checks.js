@@ -7,7 +7,7 @@ const { invalidType, invalidValue, outOfRange } = require('./invalid')
 const LARGEST_TTL = 2_147_483_647
 
 /** Options that are planned and would be missed if they were ignored. */
-const LATER = new Set(['cluster', 'fair', 'quorum', 'replicas', 'sentinel', 'turn'])
+const LATER = new Set(['cluster', 'quorum', 'replicas', 'sentinel'])
 /** What may be asked of createLocks() alone. */
 const OF_MANAGERS = new Set([
   'url',

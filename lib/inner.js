@@ -50,6 +50,9 @@ class Inner {
    */
   settle(code, again) {
     if (code === CODE.ADAPTED) return this.adapted(detail(this.slot, code))
+    if (code === CODE.FALLBACK) {
+      return this.announce('fallback', new LockUnavailableError(this.place, detail(this.slot, code)))
+    }
     if (code === CODE.STORE_AVAILABLE) {
       this.reported = false
       if (again === 1) this.announce('reconnected')

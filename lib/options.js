@@ -12,7 +12,7 @@ const {
 } = require('./checks')
 const { invalidType, invalidValue, outOfRange } = require('./invalid')
 const { storeOptions } = require('./store-options')
-const { ADAPTIVE, checkStrategy } = require('./strategy')
+const { HANDOFF, checkStrategy } = require('./strategy')
 
 // What callers may ask for. Everything is checked here, before it crosses to the addon, which trusts it.
 
@@ -21,7 +21,7 @@ const { ADAPTIVE, checkStrategy } = require('./strategy')
 /**
  * What a call asks for, with defaults filled in. `own`: something that the addon doesn't take from the manager's defaults.
  * @typedef {{ ttl: number, timeout: number, autoExtend: boolean, maxHold: number, maxStall: number, minHold: number,
- *   reentrant: boolean, owner?: string, strategy: import('./strategy').NativeStrategy, ifLost: 'reject' | 'ignore',
+ *   reentrant: boolean, owner?: string, turn: { holders: number, duration?: number }, fair: boolean, strategy: import('./strategy').NativeStrategy, ifLost: 'reject' | 'ignore',
  *   signal?: AbortSignal, detectDeadlock: boolean, captureStacks: boolean, own: boolean }} CallOptions
  */
 
@@ -42,7 +42,9 @@ const DEFAULTS = {
   minHold: 0,
   reentrant: false,
   owner: undefined,
-  strategy: ADAPTIVE,
+  turn: { holders: 16 },
+  fair: false,
+  strategy: HANDOFF,
   ifLost: 'reject',
   signal: undefined,
   detectDeadlock: true,
@@ -60,6 +62,8 @@ const CHECKS = {
   minHold: (value) => checkInteger('minHold', value, 0, LARGEST),
   reentrant: (value) => checkBoolean('reentrant', value),
   owner: checkOwner,
+  turn: checkTurn,
+  fair: (value) => checkBoolean('fair', value),
   strategy: checkStrategy,
   ifLost: checkIfLost,
   signal: checkSignal,
@@ -68,10 +72,10 @@ const CHECKS = {
 }
 
 /** Those that a plain acquire of the addon takes from the manager's defaults. */
-const OWN = new Set(['maxHold', 'maxStall', 'minHold', 'owner', 'strategy'])
+const OWN = new Set(['maxHold', 'maxStall', 'minHold', 'owner', 'turn', 'fair', 'strategy'])
 
 const HOLDING = ['ttl', 'autoExtend', 'maxHold', 'maxStall']
-const LOCK = [...HOLDING, 'minHold', 'reentrant', 'owner']
+const LOCK = [...HOLDING, 'minHold', 'reentrant', 'owner', 'turn', 'fair']
 const WAITING = ['timeout', 'strategy']
 const NAMES = {
   acquire: [...LOCK, ...WAITING, 'signal'],
@@ -84,6 +88,8 @@ const DEFAULT_NAMES = [
   ...HOLDING,
   'minHold',
   'reentrant',
+  'turn',
+  'fair',
   ...WAITING,
   'ifLost',
   'detectDeadlock',
@@ -126,7 +132,7 @@ function checkKey(key) {
     throw invalidValue(
       'key',
       key,
-      'a string that does not begin with ~f{, ~h{ or ~w{, as names of our own do',
+      'a string that does not begin with ~f{, ~h{, ~q{ or ~s{, as names of our own do',
     )
   }
   if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) {
@@ -149,6 +155,16 @@ function checkOwner(value) {
     throw outOfRange('owner', value, `a string of 1 to ${LONGEST_OWNER} characters`)
   }
   return owner
+}
+
+/** @param {any} given */
+function checkTurn(given) {
+  checkNames(['holders', 'duration'], given, 'turn', 'turn')
+  const { holders = DEFAULTS.turn.holders, duration } = given
+  return {
+    holders: holders === Infinity ? Infinity : checkInteger('turn.holders', holders, 1, LARGEST),
+    duration: duration === undefined ? undefined : checkTimeout('turn.duration', duration),
+  }
 }
 
 /** @param {unknown} fn */

@@ -78,6 +78,7 @@ const NOTHING = statsOf({
   acquired: 0,
   atOnce: 0,
   handedOn: 0,
+  fromQueue: 0,
   polled: 0,
   attempts: 0,
   phased: 0,

@@ -10,7 +10,7 @@ const { invalidType, invalidValue, outOfRange } = require('./invalid')
  * @typedef {{ phases: readonly Phase[], after: string }} NativeStrategy
  */
 
-const NAMES = ['adaptive', 'fixed', 'spin', 'backoff', 'hybrid', 'spin-subscribe']
+const NAMES = ['adaptive', 'handoff', 'fixed', 'spin', 'backoff', 'hybrid', 'spin-subscribe']
 const FIELDS = ['type', 'interval', 'factor', 'cap', 'jitter', 'maxDuration', 'maxAttempts', 'then']
 const JITTERS = ['full', 'equal', 'decorrelated']
 /** Nobody nests deeper, and an object that contains itself must end. */
@@ -18,7 +18,7 @@ const MOST_PHASES = 16
 const LONGEST = 2_147_483_647
 
 /** @type {NativeStrategy} */
-const ADAPTIVE = Object.freeze({ phases: Object.freeze([]), after: 'adaptive' })
+const HANDOFF = Object.freeze({ phases: Object.freeze([]), after: 'handoff' })
 
 /**
  * @param {any} given
@@ -39,8 +39,7 @@ function checkStrategy(given) {
   const allowed = phases.length === 0 ? NAMES : ['fail', ...NAMES.slice(1)]
   if (!allowed.includes(next)) {
     const names = allowed.map((each) => `'${each}'`).join(', ')
-    const planned = next === 'handoff' ? "; 'handoff' is not available in this version" : ''
-    throw invalidValue(name, next, `one of ${names}, or an object with \`type: 'poll'\`${planned}`)
+    throw invalidValue(name, next, `one of ${names}, or an object with \`type: 'poll'\``)
   }
   return { phases, after: next }
 }
@@ -106,4 +105,4 @@ function number(name, value, min, max) {
   throw outOfRange(name, value, `a number from ${min} to ${max}`)
 }
 
-module.exports = { ADAPTIVE, checkStrategy }
+module.exports = { HANDOFF, checkStrategy }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::engine::{Options, Terms, Where};
-use holdfast_core::lease::Ttl;
+use holdfast_core::lease::{Ttl, Turn};
 use holdfast_core::link::{Endpoint, Place, TlsSettings};
-use holdfast_core::wait::{Jitter, Phase, Phases, Poll, Strategy};
+use holdfast_core::wait::{Jitter, Phase, Phases, Poll, Strategy, Then};
 use napi_derive::napi;
 
 /// Where locks are kept: exactly one of `memory`, `path` and `host`.
@@ -90,6 +90,9 @@ pub struct TermsOptions {
     pub max_hold: f64,
     pub max_stall: f64,
     pub min_hold: f64,
+    /// Callers that a turn serves while others wait, and for how long; -1: without end, and as long as is useful.
+    pub turn_holders: f64,
+    pub turn_duration: f64,
     pub strategy: StrategyOptions,
 }
 
@@ -131,18 +134,24 @@ impl TermsOptions {
             max_hold: bounded(self.max_hold),
             max_stall: bounded(self.max_stall),
             min_hold: millis_of(self.min_hold),
+            turn: Turn {
+                holders: if self.turn_holders < 0.0 { u32::MAX } else { self.turn_holders as u32 },
+                duration: bounded(self.turn_duration),
+            },
         }
     }
 
     pub fn strategy(&self) -> Arc<Strategy> {
         let StrategyOptions { phases, after } = &self.strategy;
         if phases.is_empty() {
-            return Arc::new(Strategy::named(after).unwrap_or(Strategy::Adaptive));
+            return Arc::new(Strategy::named(after).unwrap_or(Strategy::Handoff));
         }
-        let mut all = Phases { phases: phases.iter().map(PhaseOptions::phase).collect(), ends: true };
+        let mut all = Phases { phases: phases.iter().map(PhaseOptions::phase).collect(), then: Then::Fail };
         if let Some(rest) = Phases::named(after) {
             all.phases.extend(rest.phases);
-            all.ends = rest.ends;
+            all.then = rest.then;
+        } else if after == "handoff" {
+            all.then = Then::Handoff;
         }
         Arc::new(Strategy::Poll(all))
     }

@@ -96,6 +96,7 @@ pub fn of_event(slot: u32, event: &Event) -> (Record, Option<Detail>) {
             };
             ([slot, 22.0, 0.0, 0.0, 0.0], Some(detail))
         }
+        Event::Fallback(trouble) => ([slot, 23.0, 0.0, 0.0, 0.0], Some(Detail::of_trouble(trouble))),
         Event::Unavailable(trouble) => ([slot, 20.0, 0.0, 0.0, 0.0], Some(Detail::of_trouble(trouble))),
         Event::Available { again } => ([slot, 21.0, f64::from(u8::from(*again)), 0.0, 0.0], None),
     }

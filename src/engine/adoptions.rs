@@ -1,6 +1,7 @@
 //! Locks that go from one owner to another: by a ticket, which is the name under which the server knows them.
 
 use super::claims::State as ClaimState;
+use super::signals::Signals;
 use super::state::State;
 use super::{Outcome, Target};
 use crate::clock::Time;
@@ -24,7 +25,7 @@ pub(super) struct Adoption {
 impl State {
     /// Begins one for a claim in state Adopting.
     pub(super) fn begin_adoption(&mut self, lock: Lock, from: Token, fence: u64, waiter: Waiter) {
-        let to = self.turns.next(waiter.ttl.claim());
+        let to = self.turns.next(waiter.ttl.claim(), self.signals == Signals::Come);
         self.adoptions.insert(waiter.claim, Adoption { lock, from, to, fence, waiter, asked: false, tainted: None });
         self.send_adoption(waiter.claim);
     }
@@ -59,13 +60,13 @@ impl State {
         let Some(claim) = pending else {
             // Nobody waits for it any more.
             return match answer {
-                Answer::Done(_) | Answer::Failed(_) => self.give_now(give(None), now),
+                Answer::Done | Answer::Failed(_) => self.give_now(give(None), now),
                 Answer::Unanswered(_) => self.adopt(&give(Some(ttl.forgotten(now))), now),
                 _ => {}
             };
         };
         match answer {
-            Answer::Done(_) if now < ttl.deadline(sent) => {
+            Answer::Done if now < ttl.deadline(sent) => {
                 if let Some(Adoption { lock, fence, waiter, .. }) = self.adoptions.remove(&claim) {
                     let index = self.lease_of(&Target::Lock(lock));
                     if let Some(known) = self.claims.get_mut(&claim) {
@@ -74,12 +75,12 @@ impl State {
                     self.drive(index, now, |lease, cx| lease.adopted(to, &waiter, fence, sent, cx));
                 }
             }
-            Answer::Done(_) => {
+            Answer::Done => {
                 self.adoptions.remove(&claim);
                 self.give_now(give(None), now);
                 self.finish(claim, Outcome::Lost(Loss::Expired));
             }
-            Answer::NotOurs | Answer::Taken { .. } | Answer::Joined { .. } => {
+            Answer::NotOurs | Answer::Taken { .. } | Answer::Granted { .. } | Answer::Kept { .. } => {
                 self.adoptions.remove(&claim);
                 self.finish(claim, Outcome::Lost(Loss::Taken));
             }

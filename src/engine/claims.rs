@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Listener;
 use super::statistics::Statistics;
 use crate::clock::Time;
-use crate::lease::{ClaimId, Ttl};
+use crate::lease::{ClaimId, Ttl, Turn};
 use crate::wait::Strategy;
 
 /// One call, from its beginning until the lock is given back or lost.
@@ -42,6 +42,8 @@ pub struct Terms {
     pub max_stall: Option<Duration>,
     /// How long the key stays taken at least.
     pub min_hold: Duration,
+    /// What bounds a turn that begins with it.
+    pub turn: Turn,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::clock::Time;
 use crate::lease::{ClaimId, CoreId, Loss, Token, Ttl, Turns, Waiter};
 use crate::link::Trouble;
 use crate::runtime;
-use crate::store::{Inbox, Lock, Reply, Store};
+use crate::store::{Inbox, Lock, Reply, Signal, Store};
 use crate::wait::Strategy;
 
 /// One process on one store. All calls return at once; what they come to is told to the listener.
@@ -73,10 +73,10 @@ pub enum Released {
 }
 
 impl Core {
-    pub(super) fn new(patience: Duration, store: impl FnOnce(Weak<dyn Inbox>) -> Arc<dyn Store>) -> Arc<Core> {
+    pub(super) fn new(patience: Duration, store: impl FnOnce(CoreId, Weak<dyn Inbox>) -> Arc<dyn Store>) -> Arc<Core> {
         let id = CoreId::new(rand::random());
         let core = Arc::new_cyclic(|core: &Weak<Core>| {
-            let store = store(core.clone());
+            let store = store(id, core.clone());
             Core {
                 state: Mutex::new(State::new(store.clone(), Turns::new(id), patience)),
                 store,
@@ -128,10 +128,11 @@ impl Core {
                 _ => None,
             };
             let patience = patience.map_or(timeout, |most| Some(timeout.map_or(most, |timeout| timeout.min(most))));
-            let mut claim = call.claim(index, terms, strategy, ClaimState::Waiting { once }, now);
+            let mut claim = call.claim(index, terms, strategy.clone(), ClaimState::Waiting { once }, now);
             claim.last = timeout.map(|timeout| now + timeout);
+            let waits = (strategy.is_told() || once, strategy.longest_pause());
             let claim = state.new_claim(claim, patience);
-            state.arrive(index, terms.waiter(claim, once), now);
+            state.arrive(index, terms.waiter(claim, once, waits), now);
             claim
         })
     }
@@ -143,7 +144,7 @@ impl Core {
             let patience = state.patience();
             let claim = call.claim(usize::MAX, terms, Arc::new(Strategy::Adaptive), ClaimState::Adopting, now);
             let claim = state.new_claim(claim, Some(patience));
-            state.begin_adoption(lock, ticket, fence, terms.waiter(claim, false));
+            state.begin_adoption(lock, ticket, fence, terms.waiter(claim, false, (true, Duration::ZERO)));
             claim
         })
     }
@@ -293,8 +294,9 @@ impl Call {
 }
 
 impl Terms {
-    fn waiter(&self, claim: ClaimId, once: bool) -> Waiter {
-        Waiter { claim, ttl: self.ttl, once, renewed: self.renewed, max_hold: self.max_hold }
+    fn waiter(&self, claim: ClaimId, once: bool, (told, pause): (bool, Duration)) -> Waiter {
+        let Terms { ttl, renewed, max_hold, turn, .. } = *self;
+        Waiter { claim, ttl, once, renewed, max_hold, told, pause, turn }
     }
 }
 
@@ -404,12 +406,22 @@ impl Inbox for Core {
     }
 
     fn up(&self) {
-        self.change(|state, now| state.went_up(now));
+        self.change(|state, now| state.connected(now));
         self.store.flush();
     }
 
     fn down(&self, trouble: &Trouble) {
         self.change(|state, now| state.went_down(trouble, now));
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.change(|state, now| state.signal(signal, now));
+        self.store.flush();
+    }
+
+    fn told(&self, able: Result<(), &Trouble>) {
+        self.change(|state, now| state.can_be_told(able, now));
+        self.store.flush();
     }
 
     fn wanted(&self) -> bool {

@@ -32,6 +32,7 @@ impl State {
             let first = entry.lease.first_waiting().and_then(|first| self.claims.get(&first));
             first.is_some_and(|claim| claim.manager == number && matches!(claim.state, ClaimState::Waiting { .. }))
                 && self.asks(*index)
+                && self.polls(*index)
         };
         Figures {
             counters: manager.statistics.counters,

@@ -102,6 +102,8 @@ pub enum Event {
         /// Of the hold times that decided.
         p99: Option<Duration>,
     },
+    /// The store can't tell us when our turn comes: we find out by asking.
+    Fallback(Trouble),
     /// It broke, or couldn't be made. Comes for each attempt.
     Unavailable(Trouble),
     /// It is there; `again`: after trouble.

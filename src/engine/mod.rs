@@ -11,6 +11,7 @@ mod patience;
 mod polling;
 mod registry;
 mod replies;
+mod signals;
 mod state;
 mod statistics;
 mod timers;

@@ -19,6 +19,10 @@ impl State {
                     self.orphans_timer = None;
                     self.give_orphans(now);
                 }
+                Timer::Opening => {
+                    self.opening = None;
+                    self.went_up(now);
+                }
                 Timer::Lease(index) => {
                     if let Some(entry) = self.leases.get_mut(index) {
                         entry.timer = None;
@@ -91,13 +95,13 @@ impl State {
             Standing::Asking | Standing::Idle => {
                 return Outcome::Unavailable(self.no_answer(waited));
             }
-            Standing::Taken(holder) if first => (Phase::Spinning, holder),
+            Standing::Taken(holder) if first && self.polls(index) => (Phase::Spinning, holder),
             Standing::Taken(holder) => (Phase::Queued, holder),
             Standing::Held => (Phase::Queued, None),
         };
         let holder = holder.filter(|holder| !holder.is_empty()).map(str::to_owned);
         // Those behind the first in line have asked nobody.
-        let attempts = if phase == Phase::Queued { 0 } else { attempts };
+        let attempts = if first { attempts } else { 0 };
         Outcome::TimedOut(Wait { waited, attempts, phase, holder })
     }
 

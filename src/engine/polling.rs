@@ -9,9 +9,9 @@ use super::Event;
 use super::claims::Claim;
 use super::state::{Entry, State};
 use crate::clock::Time;
-use crate::lease::{ClaimId, Token};
+use crate::lease::{ClaimId, Token, Way};
 use crate::store::Lock;
-use crate::wait::{BACKOFF, Choice, Pace, Phases, Strategy};
+use crate::wait::{BACKOFF, Choice, Pace, Phases, Strategy, Then};
 
 /// Long pauses end together with others of this process, a little early: what wakes up together costs one wake-up and one command.
 const GRID: Duration = Duration::from_millis(50);
@@ -22,17 +22,30 @@ pub(super) struct Pacing {
     /// Whose strategy it is.
     claim: ClaimId,
     strategy: Arc<Strategy>,
-    /// What came of that.
-    phases: Arc<Phases>,
+    /// What came of that; none in the store's queue, where it looks now and then.
+    phases: Option<Arc<Phases>>,
     pace: Pace,
     began: Time,
     pub(super) attempts: u32,
 }
 
+impl Pacing {
+    /// Whether it comes to an end at which the caller gives up.
+    fn ends(&self) -> bool {
+        self.phases.as_ref().is_some_and(|phases| phases.then == Then::Fail)
+    }
+}
+
 impl State {
-    /// The lock is somebody else's, whose lease is over in `left` milliseconds if that is known: decides when to ask again. Callers
-    /// whose strategy is at its end give up.
-    pub(super) fn poll_later(&mut self, index: usize, token: Token, left: Option<u64>, now: Time) {
+    /// Whether the first in line asks more often than the store's queue needs.
+    pub(super) fn polls(&self, index: usize) -> bool {
+        let pacing = self.leases.get(index).and_then(|entry| entry.pacing.as_ref());
+        pacing.is_some_and(|pacing| pacing.phases.is_some())
+    }
+
+    /// The lock is somebody else's, whose lease is over in `left` milliseconds if that is known, and who can't be relied on to hand
+    /// it on if it is `foreign`: decides when to ask again. Callers whose strategy is at its end give up.
+    pub(super) fn poll_later(&mut self, index: usize, token: Token, left: Option<u64>, foreign: bool, now: Time) {
         // Sleeping longer than the holder's lease lasts makes no sense.
         let expiry = left.map(|left| Duration::from_millis(left + self.random.random_range(1..=10)));
         if let Some(lock) = self.leases.get(index).map(|entry| entry.lock.clone()).filter(|lock| lock.owner.is_some())
@@ -46,7 +59,7 @@ impl State {
         loop {
             let first = self.leases.get(index).and_then(|entry| entry.lease.first());
             let Some(first) = first else { return };
-            if let Some(pause) = self.pause_of(index, first, now) {
+            if let Some(pause) = self.pause_of(index, first, foreign, now) {
                 // A store that answers at once must not be asked without end.
                 let pause = if self.store.always_up() { pause.max(Duration::from_millis(1)) } else { pause };
                 let pause = expiry.map_or(pause, |expiry| expiry.min(pause));
@@ -125,16 +138,17 @@ impl State {
     }
 
     /// The pause after an attempt that was refused. `None`: there is none, the strategy is at its end.
-    fn pause_of(&mut self, index: usize, first: ClaimId, now: Time) -> Option<Duration> {
-        let strategy = self.claims.get(&first)?.strategy.clone();
+    fn pause_of(&mut self, index: usize, first: ClaimId, foreign: bool, now: Time) -> Option<Duration> {
+        let (strategy, beat) = self.claims.get(&first).map(|claim| (claim.strategy.clone(), claim.terms.ttl.beat()))?;
         // The next in line goes on where the last one was; but bounds at which it gives up are its own.
         let goes_on =
-            |pacing: &&mut Pacing| pacing.claim == first || (!pacing.phases.ends && *pacing.strategy == *strategy);
+            |pacing: &&mut Pacing| pacing.claim == first || (!pacing.ends() && *pacing.strategy == *strategy);
         if self.leases.get_mut(index)?.pacing.as_mut().filter(goes_on).is_none() {
-            let phases = self.phases(index, first, &strategy)?;
+            let phases = self.phases(index, first, &strategy);
+            let several = phases.as_ref().is_some_and(|phases| phases.phases.len() > 1);
             let manager = self.claims.get(&first).map(|claim| claim.manager as usize)?;
             if let Some(manager) = self.managers.get_mut(manager) {
-                manager.statistics.counters.phased += u64::from(phases.phases.len() > 1);
+                manager.statistics.counters.phased += u64::from(several);
             }
             let pacing = Pacing { claim: first, strategy, phases, pace: Pace::default(), began: now, attempts: 0 };
             self.leases.get_mut(index)?.pacing = Some(pacing);
@@ -143,10 +157,16 @@ impl State {
         entry.contended = true;
         let pacing = entry.pacing.as_mut()?;
         pacing.attempts += 1;
+        let Some(phases) = pacing.phases.clone() else {
+            return Some(if foreign { BACKOFF.pause(pacing.attempts, Duration::ZERO, &mut self.random).min(beat) } else { beat });
+        };
         let spinning = pacing.pace.is_in_first_phase();
-        let pause = pacing.pace.next(&pacing.phases, now.since(pacing.began), &mut self.random);
-        let left = spinning && !pacing.pace.is_in_first_phase() && pacing.phases.phases.len() > 1;
-        if pause.is_none() {
+        let mut pause = pacing.pace.next(&phases, now.since(pacing.began), &mut self.random);
+        let left = spinning && !pacing.pace.is_in_first_phase() && phases.phases.len() > 1;
+        if pause.is_none() && phases.then == Then::Handoff {
+            pacing.phases = None;
+            pause = Some(beat);
+        } else if pause.is_none() {
             entry.pacing = None;
         }
         if left && let Some(statistics) = self.statistics_of(first) {
@@ -156,8 +176,10 @@ impl State {
     }
 
     fn phases(&mut self, index: usize, first: ClaimId, strategy: &Strategy) -> Option<Arc<Phases>> {
-        if let Strategy::Poll(phases) = strategy {
-            return Some(Arc::new(phases.clone()));
+        match strategy {
+            Strategy::Handoff => return None,
+            Strategy::Poll(phases) => return Some(Arc::new(phases.clone())),
+            Strategy::Adaptive => {}
         }
         let keys = &self.leases.get(index)?.lock.keys;
         let (choice, new, p99) = self.hold_times.choose(keys);
@@ -193,16 +215,17 @@ impl State {
     }
 
     /// How a caller came to its lock, for the figures.
-    pub(super) fn count_way(&mut self, claim: ClaimId, handed_on: bool, pacing: Option<Pacing>) {
+    pub(super) fn count_way(&mut self, claim: ClaimId, way: Way, pacing: Option<Pacing>) {
         let Some(statistics) = self.statistics_of(claim) else { return };
         let counters = &mut statistics.counters;
-        match pacing {
-            _ if handed_on => counters.handed_on += 1,
-            None => counters.at_once += 1,
-            Some(pacing) => {
+        match (way, pacing) {
+            (Way::HandedOn, _) => counters.handed_on += 1,
+            (Way::Told, _) | (Way::Asked, Some(Pacing { phases: None, .. })) => counters.queued += 1,
+            (Way::Asked, None) => counters.at_once += 1,
+            (Way::Asked, Some(Pacing { phases: Some(phases), pace, attempts, .. })) => {
                 counters.polled += 1;
-                counters.attempts += u64::from(pacing.attempts) + 1;
-                if pacing.phases.phases.len() > 1 && pacing.pace.is_in_first_phase() {
+                counters.attempts += u64::from(attempts) + 1;
+                if phases.phases.len() > 1 && pace.is_in_first_phase() {
                     counters.won_spinning += 1;
                 }
             }

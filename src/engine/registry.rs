@@ -40,9 +40,9 @@ fn cores() -> &'static Mutex<HashMap<Options, Arc<Core>>> {
 pub fn open(options: &Options, listener: Arc<dyn super::Listener>, slot: u32) -> (Arc<Core>, u32) {
     let mut cores = cores().lock();
     let core = cores.entry(options.clone()).or_insert_with(|| {
-        Core::new(options.patience, |inbox| match &options.store {
-            Where::Memory(name) => Memory::new(name, inbox),
-            Where::Server(endpoint) => Single::new(endpoint.clone(), &options.prefix, inbox),
+        Core::new(options.patience, |core, inbox| match &options.store {
+            Where::Memory(name) => Memory::new(name, core, inbox),
+            Where::Server(endpoint) => Single::new(endpoint.clone(), &options.prefix, core, inbox),
         })
     });
     // Within the critical section: a core that has a manager isn't swept out.

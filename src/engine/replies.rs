@@ -6,7 +6,7 @@ use super::claims::State as ClaimState;
 use super::state::State;
 use super::{Event, Outcome};
 use crate::clock::Time;
-use crate::lease::{ClaimId, Loss, Op, Token, Ttl};
+use crate::lease::{ClaimId, Grant, Loss, Op, Refusal, Token, Ttl, VERSION};
 use crate::link::{Class, Trouble};
 use crate::store::{Answer, Command, Reply};
 use crate::wait::BACKOFF;
@@ -18,8 +18,9 @@ const NEWS: Duration = Duration::from_millis(5);
 impl State {
     pub(super) fn reply(&mut self, reply: Reply, now: Time) {
         let Reply { command, sent, answer } = reply;
+        self.measure(now.since(sent), &answer);
         match command.op {
-            Op::Take { ttl, .. } => self.take_answered(&command, ttl, sent, answer, now),
+            Op::Take { ttl, .. } | Op::Beat { ttl, .. } => self.take_answered(&command, ttl, sent, answer, now),
             Op::Give { .. } | Op::Park { .. } => self.give_answered(&command, answer, now),
             Op::Adopt { .. } => self.adopt_answered(&command, sent, answer, now),
             Op::Keep { ttl, block } => self.keep_answered(&command, ttl, block, sent, answer, now),
@@ -39,28 +40,30 @@ impl State {
             let give = Command { op: Op::Give { ttl, tainted }, caller: None, ..command.clone() };
             match answer {
                 Answer::Unanswered(_) => self.adopt(&give, now),
-                Answer::Done(_) | Answer::Joined { .. } | Answer::Failed(_) => self.give_now(give, now),
+                Answer::Granted { .. } | Answer::Failed(_) => self.give_now(give, now),
                 _ => {}
             }
             return;
         }
         match answer {
-            Answer::Done(last) => {
-                self.drive(index, now, |lease, cx| lease.granted(token, last, sent, cx));
-            }
-            Answer::Joined { last, holds } => {
+            Answer::Granted { last, left, more, holds } => {
                 if let Some(entry) = self.leases.get_mut(index) {
                     entry.holds = holds;
                 }
-                self.drive(index, now, |lease, cx| lease.granted(token, last, sent, cx));
+                let grant = Grant { last, sent, left, more };
+                self.drive(index, now, |lease, cx| lease.granted(token, grant, cx));
             }
-            Answer::Taken { left, holder } => {
+            Answer::Taken { left, holder, mark, first } => {
                 if let Some(entry) = self.leases.get_mut(index) {
                     entry.trouble = None;
                     entry.holder = Some(holder.clone()).filter(|holder| !holder.is_empty());
                 }
-                self.drive(index, now, |lease, cx| lease.taken(token, Some(holder), now + BACKOFF.cap, cx));
-                self.poll_later(index, token, left, now);
+                let queued = !matches!(command.op, Op::Take { waits: false, .. });
+                // What isn't ours doesn't tell us when it is given back.
+                let foreign = first && !holder.is_empty() && !holder.starts_with(VERSION);
+                let refusal = Refusal { holder, mark, sent, queued };
+                self.drive(index, now, |lease, cx| lease.taken(token, refusal, now + BACKOFF.cap, cx));
+                self.poll_later(index, token, left, foreign, now);
             }
             Answer::Failed(trouble) => {
                 let again = now + self.pause_after_trouble(index);
@@ -73,20 +76,33 @@ impl State {
             }
             Answer::Unanswered(trouble) => {
                 let again = self.up.then(|| now + NEWS);
+                // A look leaves nothing behind that a take didn't.
+                let until = matches!(command.op, Op::Take { .. }).then_some(forgotten);
                 if let Some(entry) = self.leases.get_mut(index) {
-                    entry.lease.failed(token, Some(forgotten), again);
+                    entry.lease.failed(token, until, again);
                 }
                 self.fail_waiting(index, &trouble, now);
             }
             Answer::Unsent => self.unsent(index, token, now),
-            Answer::NotOurs => {}
+            Answer::NotOurs => {
+                self.drive(index, now, |lease, cx| lease.unknown(token, cx));
+            }
+            Answer::Done | Answer::Kept { .. } => {}
+        }
+    }
+
+    /// Follows what is quick at once and what is slow slowly: answers that waited for something else count little.
+    fn measure(&mut self, time: Duration, answer: &Answer) {
+        if !matches!(answer, Answer::Unanswered(_) | Answer::Unsent) {
+            let known = self.round_trip;
+            self.round_trip = if time < known || known.is_zero() { time } else { known + (time - known) / 16 };
         }
     }
 
     fn give_answered(&mut self, command: &Command, answer: Answer, now: Time) {
         self.gives = self.gives.saturating_sub(1);
         let mine = match answer {
-            Answer::Done(_) | Answer::Joined { .. } => true,
+            Answer::Done | Answer::Granted { .. } | Answer::Kept { .. } => true,
             // If an earlier give of it wasn't answered, it is that one which found the key ours.
             Answer::NotOurs | Answer::Taken { .. } => self.orphans.was_repeated(command),
             Answer::Failed(trouble) if trouble.class() == Class::Passing => {
@@ -128,14 +144,14 @@ impl State {
             return self.extend_answered(command.caller, &answer);
         }
         match answer {
-            Answer::Done(last) | Answer::Joined { last, .. } => {
+            Answer::Kept { last, more } => {
                 let numbers = (block > 0).then_some((last, block));
                 let extended = command.caller.is_some();
-                self.drive(index, now, |lease, cx| lease.kept(token, sent, ttl, numbers, extended, cx));
+                self.drive(index, now, |lease, cx| lease.kept(token, sent, ttl, numbers, extended, more, cx));
                 self.tell_renewed(index, token);
                 self.extended(command.caller);
             }
-            Answer::NotOurs | Answer::Taken { .. } => {
+            Answer::NotOurs | Answer::Taken { .. } | Answer::Granted { .. } | Answer::Done => {
                 self.drive(index, now, |lease, cx| lease.lost(token, cx));
                 self.not_extended(command.caller);
             }
@@ -178,11 +194,11 @@ impl State {
             _ => (token, until),
         };
         match answer {
-            Answer::Done(_) | Answer::Joined { .. } => {
+            Answer::Done => {
                 self.drive(index, now, |lease, cx| lease.swapped(to, sent, ttl, cx));
                 self.extended(command.caller);
             }
-            Answer::NotOurs | Answer::Taken { .. } => {
+            Answer::NotOurs | Answer::Taken { .. } | Answer::Granted { .. } | Answer::Kept { .. } => {
                 self.drive(index, now, |lease, cx| lease.not_renamed(to, cx));
                 self.not_extended(command.caller);
             }
@@ -230,7 +246,7 @@ impl State {
 
     fn extend_answered(&mut self, caller: Option<ClaimId>, answer: &Answer) {
         match answer {
-            Answer::Done(_) => self.extended(caller),
+            Answer::Done | Answer::Kept { .. } => self.extended(caller),
             _ => self.not_extended(caller),
         }
     }
@@ -279,6 +295,7 @@ impl State {
     }
 
     pub(super) fn went_down(&mut self, trouble: &Trouble, now: Time) {
+        self.opened();
         self.up = false;
         self.trouble = Some(trouble.clone());
         self.tell_managers(&Event::Unavailable(trouble.clone()));

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rand::RngExt;
 use rand::rngs::SmallRng;
 use rustc_hash::FxHashMap;
 use slab::Slab;
@@ -13,11 +12,12 @@ use super::adoptions::Adoption;
 use super::claims::{Claim, Manager, State as ClaimState};
 use super::orphans::{self, Orphans};
 use super::polling::Pacing;
+use super::signals::Signals;
 use super::statistics::Statistics;
 use super::timers::{Timer, Timers};
 use super::{Event, Listener, Outcome, Phase, Target, Wait};
 use crate::clock::Time;
-use crate::lease::{Action, ClaimId, CoreId, Cx, Lease, Loss, Op, Token, Turns, Waiter};
+use crate::lease::{Action, ClaimId, Cx, Lease, Loss, Op, Token, Turns, Waiter, Way};
 use crate::link::Trouble;
 use crate::store::{Command, Keys, Lock, Store};
 use crate::wait::HoldTimes;
@@ -26,6 +26,12 @@ pub(super) struct State {
     pub(super) store: Arc<dyn Store>,
     /// There is a connection, as far as we were told.
     pub(super) up: bool,
+    /// Whether we can be told by push.
+    pub(super) signals: Signals,
+    /// There is a connection for commands, and what comes of the other one is waited for until then.
+    pub(super) opening: Option<Time>,
+    /// How long the server takes to answer.
+    pub(super) round_trip: Duration,
     /// What was wrong with the last one, until there is one again.
     pub(super) trouble: Option<Trouble>,
     pub(super) leases: Slab<Entry>,
@@ -62,8 +68,6 @@ pub(super) struct State {
 pub(super) struct Entry {
     pub(super) lock: Lock,
     pub(super) lease: Lease,
-    /// Names its turns, if they compete with other leases of this core for a key: then they are another process's to them.
-    turns: Option<Turns>,
     pub(super) timer: Option<Time>,
     /// The wait for another process that has it.
     pub(super) pacing: Option<Pacing>,
@@ -83,6 +87,9 @@ impl State {
     pub(super) fn new(store: Arc<dyn Store>, turns: Turns, patience: Duration) -> State {
         State {
             up: store.always_up(),
+            signals: if store.always_up() { Signals::Come } else { Signals::Unknown },
+            opening: None,
+            round_trip: Duration::ZERO,
             store,
             trouble: None,
             leases: Slab::new(),
@@ -156,11 +163,9 @@ impl State {
             Target::Key(key) => Lock::plain((*key).into()),
             Target::Lock(lock) => lock.clone(),
         };
-        let turns = lock.plain_key().is_none().then(|| Turns::new(CoreId::new(self.random.random())));
         let entry = Entry {
             lock: lock.clone(),
             lease: Lease::default(),
-            turns,
             timer: None,
             pacing: None,
             failures: 0,
@@ -182,10 +187,16 @@ impl State {
         index
     }
 
+    pub(super) fn lease_of_key(&self, key: &str) -> Option<usize> {
+        self.by_key.get(key).copied()
+    }
+
     /// A waiting caller joins the queue of its lease.
     pub(super) fn arrive(&mut self, index: usize, waiter: Waiter, now: Time) {
         if !self.up {
             self.store.wake();
+        } else if self.signals != Signals::Come {
+            self.store.listen();
         }
         if let Some(entry) = self.leases.get_mut(index) {
             entry.contended |= !entry.lease.is_idle();
@@ -250,8 +261,8 @@ impl State {
     ) -> Option<R> {
         let mut actions = std::mem::take(&mut self.actions);
         let entry = self.leases.get_mut(index)?;
-        let turns = entry.turns.as_mut().unwrap_or(&mut self.turns);
-        let mut cx = Cx { now, turns, out: &mut actions };
+        let told = self.signals == Signals::Come;
+        let mut cx = Cx { now, told, round_trip: self.round_trip, turns: &mut self.turns, out: &mut actions };
         let result = event(&mut entry.lease, &mut cx);
         for action in actions.drain(..) {
             self.act(index, action, now);
@@ -278,7 +289,7 @@ impl State {
     fn act(&mut self, index: usize, action: Action, now: Time) {
         match action {
             Action::Send { token, op, caller } => self.send(index, token, op, caller, now),
-            Action::Granted { claim, fence, handed_on } => self.granted(index, claim, fence, handed_on, now),
+            Action::Granted { claim, fence, way } => self.granted(index, claim, fence, way, now),
             Action::Refused { claim } => self.refused(index, claim, now),
             Action::Released { claim } => self.finish(claim, Outcome::Released(true)),
             Action::Detached { claim, token } => self.detached(claim, token, now),
@@ -286,7 +297,7 @@ impl State {
         }
     }
 
-    fn granted(&mut self, index: usize, claim: ClaimId, fence: u64, handed_on: bool, now: Time) {
+    fn granted(&mut self, index: usize, claim: ClaimId, fence: u64, way: Way, now: Time) {
         let Some(entry) = self.leases.get_mut(index) else {
             return;
         };
@@ -303,7 +314,7 @@ impl State {
             return;
         };
         let waited = now.since(std::mem::replace(&mut known.since, now));
-        self.count_way(claim, handed_on, pacing);
+        self.count_way(claim, way, pacing);
         if let Some(statistics) = self.statistics_of(claim) {
             statistics.waited(waited);
         }

@@ -18,6 +18,8 @@ pub struct Counters {
     pub at_once: u64,
     /// Of those, handed on inside the process.
     pub handed_on: u64,
+    /// Of those, in the store's queue.
+    pub queued: u64,
     /// Of those, after polling.
     pub polled: u64,
     /// Attempts of those that polled, up to the one that was granted.

@@ -11,6 +11,7 @@ pub(super) enum Timer {
     Claim(ClaimId),
     Lease(usize),
     Orphans,
+    Opening,
 }
 
 #[derive(Default)]

@@ -21,8 +21,8 @@ pub enum Action {
         claim: ClaimId,
         /// Its fencing number.
         fence: u64,
-        /// It came from another caller of this process.
-        handed_on: bool,
+        /// How it came to it.
+        way: Way,
     },
     /// The caller wanted one attempt, and the lock is taken.
     Refused {
@@ -48,6 +48,17 @@ pub enum Action {
         /// Why.
         loss: Loss,
     },
+}
+
+/// How a caller came to its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// In answer to its asking.
+    Asked,
+    /// From another caller of this process.
+    HandedOn,
+    /// From another process, by push.
+    Told,
 }
 
 /// Why a lock was lost. The order is that of `LOSSES` in lib/errors.js.
@@ -84,6 +95,10 @@ pub enum Standing<'a> {
 pub struct Cx<'a> {
     /// The present.
     pub now: Time,
+    /// Whether this core can be told by push at present.
+    pub told: bool,
+    /// How long the server takes to answer.
+    pub round_trip: std::time::Duration,
     /// Where new tokens come from.
     pub turns: &'a mut super::Turns,
     /// What is to be done.
@@ -91,8 +106,9 @@ pub struct Cx<'a> {
 }
 
 impl Cx<'_> {
+    /// For a name that nobody waits with.
     pub(super) fn next_token(&mut self, ttl: super::Ttl) -> Token {
-        self.turns.next(ttl.claim())
+        self.turns.next(ttl.claim(), self.told)
     }
 
     pub(super) fn send(&mut self, token: Token, op: Op, caller: Option<ClaimId>) {

@@ -1,61 +1,190 @@
-//! What the server's answers do to a lease.
+//! What the server's answers do to a lease, and what it tells of its own accord.
 
-use super::held::{Held, Holder};
+use std::time::Duration;
+
+use super::held::Held;
 use super::machine::{Lease, Phase};
 use super::numbers::Numbers;
+use super::queue::Waiter;
 use super::waiting::Waiting;
-use super::{Action, Attempt, Cx, Loss, Token, Ttl};
+use super::{Action, Cx, Loss, Op, Token, Ttl, Way};
 use crate::clock::Time;
 
+/// The lock is ours, by the answer to a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant {
+    /// The last number of the block.
+    pub last: u64,
+    /// When the command was sent.
+    pub sent: Time,
+    /// How long the server keeps it, if that isn't what was asked for.
+    pub left: Option<Duration>,
+    /// Others wait for it.
+    pub more: bool,
+}
+
+/// The lock is somebody else's.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// Whose.
+    pub holder: String,
+    /// The fence counter: what is granted from now on has greater numbers.
+    pub mark: u64,
+    /// When the command was sent.
+    pub sent: Time,
+    /// The turn stands in the queue.
+    pub queued: bool,
+}
+
+/// The lock is ours, by push.
+#[derive(Clone, Copy, Debug)]
+pub struct Push {
+    /// The last number of the block.
+    pub last: u64,
+    /// How many numbers.
+    pub block: u32,
+    /// Others wait for it.
+    pub more: bool,
+}
+
 impl Lease {
-    /// The server granted a take that was sent at `sent`.
-    pub fn granted(&mut self, token: Token, last: u64, sent: Time, cx: &mut Cx<'_>) {
+    /// The server granted a command of ours.
+    pub fn granted(&mut self, token: Token, grant: Grant, cx: &mut Cx<'_>) {
+        let Grant { last, sent, left, more } = grant;
         let first = self.first();
         let Some(waiting) = self.waiting(token) else {
             return;
         };
         waiting.asked = false;
         waiting.count(first);
-        let deadline = waiting.ttl.deadline(sent);
+        let ttl = waiting.ttl;
+        let deadline = left.map_or(ttl.deadline(sent), |left| ttl.deadline_within(left, sent));
         if cx.now >= deadline {
-            // Too late to be believed; asking again raises the ttl.
-            let op = waiting.take();
+            // Too late to be believed; a take raises the ttl.
+            let op = waiting.take(true);
             return cx.send(token, op, None);
         }
-        let contended = waiting.taken.is_some();
-        let (ttl, block, tainted) = (waiting.ttl, waiting.block, waiting.tainted);
+        let numbers = Numbers::block(last, waiting.block);
+        self.hold(token, numbers, (deadline, sent), left.is_some(), more, Way::Asked, cx);
+    }
+
+    /// The server says, of its own accord, that the turn has come. `false`: nobody waits with this token, and it must be given back.
+    ///
+    /// The lease lasts a claim from the grant on. When that was isn't known, but it was after the refusal with the greatest
+    /// mark, since its numbers are greater: so it is dated by that.
+    pub fn told(&mut self, token: Token, push: Push, cx: &mut Cx<'_>) -> bool {
+        let Push { last, block, more } = push;
+        let waiting = match &mut self.phase {
+            Phase::Waiting(waiting) if waiting.token == token => waiting,
+            Phase::Held(held) if held.token == token => return true,
+            _ => return false,
+        };
+        let since = waiting.since;
+        let deadline = waiting.ttl.deadline_within(token.claim(), since);
+        if last.saturating_sub(block.into()) < waiting.mark || cx.now >= deadline {
+            self.look_now(token, cx);
+        } else {
+            let numbers = Numbers::block(last, block);
+            self.hold(token, numbers, (deadline, since), true, more, Way::Told, cx);
+        }
+        true
+    }
+
+    /// Another process waits for the lock.
+    pub fn wanted(&mut self, token: Token) {
+        if let Phase::Held(held) = &mut self.phase
+            && held.token == token
+        {
+            held.contended = true;
+        }
+    }
+
+    /// Asks at once, or again as soon as what it asked is answered.
+    pub fn look_now(&mut self, token: Token, cx: &mut Cx<'_>) {
+        let waits = self.queue.waits();
+        if let Some(waiting) = self.waiting(token) {
+            if waiting.asked {
+                waiting.hurries = true;
+            } else {
+                let op = waiting.ask(waits);
+                cx.send(token, op, None);
+            }
+        }
+    }
+
+    /// The lease is ours: the first in line gets it.
+    #[allow(clippy::too_many_arguments)]
+    fn hold(
+        &mut self,
+        token: Token,
+        numbers: Numbers,
+        (deadline, sent): (Time, Time),
+        brief: bool,
+        more: bool,
+        way: Way,
+        cx: &mut Cx<'_>,
+    ) {
+        let Phase::Waiting(waiting) = &self.phase else { return };
+        let (ttl, tainted) = (waiting.ttl, waiting.tainted);
         let Some(first) = self.queue.front().copied() else {
             return;
         };
-        let holder = Holder::new(&first, deadline, cx.now);
-        let mut held = Held::new(token, ttl, sent, Numbers::block(last, block), holder, cx.now);
-        (held.contended, held.tainted) = (contended, tainted);
+        let mut held = Held::new(token, ttl, deadline, sent, numbers, &first, cx);
+        (held.contended, held.tainted) = (more, tainted);
         // The one this turn was begun for may have left, and the first in line want another lease.
         if first.ttl != ttl && !held.suits(&first, cx.now) {
             self.phase = Phase::Held(held);
             return self.end(None, cx);
         }
+        if brief {
+            held.is_brief(first.renewed, cx.now);
+        }
         self.queue.pop();
         if let Some(fence) = held.serve(&first, cx.now) {
-            cx.out.push(Action::Granted { claim: first.claim, fence, handed_on: false });
+            cx.out.push(Action::Granted { claim: first.claim, fence, way });
         }
         self.phase = Phase::Held(held);
-        self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
+        self.queue.remove_once(|waiter: Waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
     }
 
     /// The server says that somebody else has the key. The first in line asks again at `again`.
-    pub fn taken(&mut self, token: Token, holder: Option<String>, again: Time, cx: &mut Cx<'_>) {
+    pub fn taken(&mut self, token: Token, refusal: Refusal, again: Time, cx: &mut Cx<'_>) {
         let first = self.first();
         let Some(waiting) = self.waiting(token) else {
             return;
         };
         waiting.asked = false;
         waiting.count(first);
-        waiting.taken = Some(holder);
-        waiting.attempt = Attempt::Again;
+        waiting.taken = Some(Some(refusal.holder));
+        waiting.queued |= refusal.queued;
+        if refusal.mark >= waiting.mark {
+            (waiting.mark, waiting.since) = (refusal.mark, refusal.sent);
+        }
         waiting.again = Some(again);
         self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
         self.end_if_unwanted(cx);
+        if let Some(waiting) = self.waiting(token)
+            && (waiting.hurries || !waiting.queued)
+        {
+            // It was asked for those who wanted one attempt, and others have come meanwhile; or there was news.
+            let op = waiting.ask(true);
+            cx.send(token, op, None);
+        }
+    }
+
+    /// The server says that the turn doesn't stand in the queue: it was passed over because it couldn't be told, or the queue is
+    /// gone. A new one is begun, at its end.
+    pub fn unknown(&mut self, token: Token, cx: &mut Cx<'_>) {
+        let Some(waiting) = self.waiting(token) else {
+            return;
+        };
+        let give = Op::Give { ttl: waiting.ttl, tainted: waiting.tainted };
+        let (taken, attempts, asked_for) = (waiting.taken.take(), waiting.attempts, waiting.asked_for);
+        cx.send(token, give, None);
+        self.begin(false, cx);
+        if let Phase::Waiting(waiting) = &mut self.phase {
+            (waiting.taken, waiting.attempts, waiting.asked_for) = (taken, attempts, asked_for);
+        }
     }
 
     /// When the turn asks again, decided after [`taken`](Lease::taken). Nothing changes while it is asking.
@@ -86,12 +215,14 @@ impl Lease {
         {
             held.tainted = held.tainted.max(until);
             held.doubtful = true;
-            held.again = again.filter(|_| held.holder.renewed || !held.swaps.is_empty());
-            held.keeping = again.is_none() && held.holder.renewed;
+            held.again = again.filter(|_| held.is_kept() || !held.swaps.is_empty());
+            held.keeping = again.is_none() && held.is_kept();
         }
     }
 
-    /// The server raised our lease by a keep that was sent at `sent`. `numbers`: the last one reserved, and how many.
+    /// The server raised our lease by a keep that was sent at `sent`. `numbers`: the last one reserved, and how many. `more`:
+    /// others wait for it.
+    #[allow(clippy::too_many_arguments)]
     pub fn kept(
         &mut self,
         token: Token,
@@ -99,6 +230,7 @@ impl Lease {
         ttl: Ttl,
         numbers: Option<(u64, u32)>,
         extended: bool,
+        more: bool,
         cx: &mut Cx<'_>,
     ) {
         if !self.renews(token, cx) {
@@ -108,6 +240,7 @@ impl Lease {
             return;
         };
         held.keeping = false;
+        held.contended |= more;
         if let Some((last, count)) = numbers {
             held.numbers.add(last, count);
         }
@@ -135,7 +268,7 @@ impl Lease {
             held.give_former(cx);
             cx.out.push(Action::Detached { claim: held.holder.claim, token: to });
             self.phase = Phase::Idle;
-            self.begin(Attempt::First, cx);
+            self.begin(false, cx);
         }
     }
 
@@ -153,7 +286,7 @@ impl Lease {
         } else {
             // It doesn't have that name yet: the answer to the renaming decides, and what was to be kept is still to be kept.
             held.keeping = false;
-            held.again = held.holder.renewed.then(|| cx.now + held.ttl.renewal_retry());
+            held.again = held.is_kept().then(|| cx.now + held.ttl.renewal_retry());
         }
     }
 
@@ -205,11 +338,13 @@ impl Held {
         self.doubtful = false;
         self.confirmed = self.confirmed.max(sent);
         self.deadline = self.deadline.max(ttl.deadline(sent));
-        if self.holder.renewed {
-            self.holder.believe(self.deadline);
-        } else if extended && self.holder.extends {
-            self.holder.believe(ttl.deadline(sent));
+        if ttl >= self.ttl {
+            self.brief = None;
         }
+        if extended && self.holder.extends && !self.holder.renewed {
+            self.holder.own = ttl.deadline(sent);
+        }
+        self.holder.believe(self.deadline);
         self.plan_renewal();
     }
 }

@@ -7,11 +7,12 @@ use super::queue::{ClaimId, Waiter};
 use super::{Cx, Loss, Op, Token, Ttl};
 use crate::clock::Time;
 
-/// How long a process serves its own callers before it gives the key back and asks again, so that callers
-/// of other processes get a chance.
+/// How long a process serves its own callers while others wait, unless ten times what the server takes to answer is more:
+/// passing the lock on costs about one such time, which nobody uses.
 const TURN: Duration = Duration::from_millis(20);
-/// The same in holders, counted only while another process is known to wait.
-const TURN_HOLDERS: u32 = 16;
+const TURN_ROUND_TRIPS: u32 = 10;
+/// A lease that was granted in the queue is raised after so long: most turns are over by then.
+const CONFIRM: Duration = Duration::from_millis(50);
 
 /// Renewals that fall due within this span are sent together, earlier than they must.
 fn renewal_grid(ttl: Ttl) -> Duration {
@@ -35,6 +36,11 @@ pub(super) struct Held {
     pub(super) served: u32,
     /// Another process wants the key, as far as we know.
     pub(super) contended: bool,
+    /// What bounds this turn while that is so.
+    pub(super) most_holders: u32,
+    pub(super) longest_turn: Duration,
+    /// The lease is shorter than its holder asked for, and is to be raised then.
+    pub(super) brief: Option<Time>,
     /// A keep is on its way, or should be and can't for want of a link.
     pub(super) keeping: bool,
     /// The last command about this lease failed.
@@ -79,40 +85,59 @@ pub(super) struct Holder {
     pub(super) deadline: Time,
     /// Its deadline never goes beyond this.
     pub(super) until: Time,
+    /// Nor beyond this, until it asks for more: the end of its ttl, if it isn't renewed.
+    pub(super) own: Time,
 }
 
 impl Holder {
-    pub(super) fn new(waiter: &Waiter, deadline: Time, now: Time) -> Holder {
+    /// `deadline`: of the lease.
+    pub(super) fn new(waiter: &Waiter, deadline: Time, own: Time, now: Time) -> Holder {
         let until = waiter.max_hold.map_or(Time::NEVER, |most| now + most);
-        Holder {
+        let mut holder = Holder {
             claim: waiter.claim,
             ttl: waiter.ttl,
             renewed: waiter.renewed,
             extends: false,
-            deadline: deadline.min(until),
+            deadline,
             until,
-        }
+            own: if waiter.renewed { Time::NEVER } else { own },
+        };
+        holder.believe(deadline);
+        holder
     }
 
     pub(super) fn believe(&mut self, deadline: Time) {
-        self.deadline = deadline.min(self.until);
+        self.deadline = deadline.min(self.until).min(self.own);
     }
 }
 
 impl Held {
-    /// A lease that was made ours by a command sent at `sent`, with `holder` as the first of its turn.
-    pub(super) fn new(token: Token, ttl: Ttl, sent: Time, numbers: Numbers, holder: Holder, now: Time) -> Held {
+    /// A lease of `ttl` that is ours until `deadline` and was confirmed by a command sent at `sent`, with `first` as the first
+    /// of its turn. Who holds it is for [`serve`](Held::serve) to say.
+    pub(super) fn new(
+        token: Token,
+        ttl: Ttl,
+        deadline: Time,
+        sent: Time,
+        numbers: Numbers,
+        first: &Waiter,
+        cx: &Cx<'_>,
+    ) -> Held {
+        let longest_turn = first.turn.duration.unwrap_or_else(|| TURN.max(cx.round_trip * TURN_ROUND_TRIPS));
         Held {
             token,
             ttl,
-            deadline: ttl.deadline(sent),
+            deadline,
             confirmed: sent,
             block: numbers.left() as u32,
             numbers,
-            holder,
-            since: now,
+            holder: Holder::new(first, deadline, deadline, cx.now),
+            since: cx.now,
             served: 0,
             contended: false,
+            most_holders: first.turn.holders,
+            longest_turn,
+            brief: None,
             keeping: false,
             doubtful: false,
             stalled: false,
@@ -129,23 +154,26 @@ impl Held {
     /// again in one go, which costs a round trip and never hands on a lease that is about to end.
     pub(super) fn suits(&self, next: &Waiter, now: Time) -> bool {
         let left = self.deadline.since(now);
-        let turn_used_up = now.since(self.since) >= TURN || (self.contended && self.served >= TURN_HOLDERS);
+        // A core that can't be told doesn't know who else waits.
+        let others_wait = self.contended || !self.token.is_told();
+        let over = now.since(self.since) >= self.longest_turn || self.served >= self.most_holders;
         // A lease much longer than asked for would keep others waiting longer after a crash than this caller wanted.
         let too_long = left > next.ttl.span() + next.ttl.beat() * 2;
-        let enough = if next.renewed {
-            next.ttl.claim_window()
-        } else {
-            next.ttl.span().saturating_sub(next.ttl.drift() + next.ttl.claim_window())
-        };
-        !turn_used_up && !too_long && left >= enough && self.numbers.left() > 0
+        let enough = left >= next.ttl.claim_window() && self.numbers.left() > 0;
+        enough && !too_long && !(others_wait && over)
     }
 
     /// Makes `next` the holder. `None` if no number is left.
     pub(super) fn serve(&mut self, next: &Waiter, now: Time) -> Option<u64> {
         let fence = self.numbers.take()?;
         self.served += 1;
-        let deadline = if next.renewed { self.deadline } else { self.deadline.min(next.ttl.deadline(now)) };
-        self.holder = Holder::new(next, deadline, now);
+        let own = next.ttl.deadline(now);
+        let full = own - next.ttl.claim_window() <= self.deadline;
+        if !next.renewed && !full {
+            self.brief = Some(now);
+        }
+        let own = if self.brief.is_some() { own } else { own.min(self.deadline) };
+        self.holder = Holder::new(next, self.deadline, own, now);
         self.stalled = false;
         self.detaching = None;
         if next.ttl > self.ttl && next.renewed {
@@ -158,12 +186,19 @@ impl Held {
         Some(fence)
     }
 
+    /// The lease lasts as a grant in the queue does: it is raised soon.
+    pub(super) fn is_brief(&mut self, renewed: bool, now: Time) {
+        let little = self.deadline.since(now) < self.ttl.claim_window() + CONFIRM;
+        self.brief = Some(if renewed && !little { now + CONFIRM } else { now });
+    }
+
     /// When the holder's lease is to be renewed next, counted from the last confirmation.
     pub(super) fn plan_renewal(&mut self) {
         let ttl = self.holder.ttl;
         // What is being detached lasts for as long as its ticket says.
-        let renewed = self.holder.renewed && !self.keeping && self.detaching.is_none();
-        self.again = renewed.then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
+        let free = !self.keeping && self.detaching.is_none();
+        let renewal = self.holder.renewed.then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
+        self.again = self.brief.or(renewal).filter(|_| free);
     }
 
     /// What was tainted is given back until that can't be executed any more: by these names, besides those it may have now.
@@ -182,11 +217,16 @@ impl Held {
             Loss::MaxHold
         } else if self.stalled {
             Loss::Stalled
-        } else if self.holder.renewed && (self.keeping || self.doubtful) {
+        } else if self.is_kept() && (self.keeping || self.doubtful) {
             Loss::Unreachable
         } else {
             Loss::Expired
         }
+    }
+
+    /// Whether keeps are sent for it at all.
+    pub(super) fn is_kept(&self) -> bool {
+        self.holder.renewed || self.brief.is_some()
     }
 
     /// A keep, reserving numbers too if they run low while callers wait.

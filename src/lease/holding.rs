@@ -1,10 +1,10 @@
 //! What a holder can do with its lock besides giving it back.
 
-use super::held::{Held, Holder, Renaming};
+use super::held::{Held, Renaming};
 use super::machine::{Lease, Phase};
 use super::numbers::Numbers;
 use super::queue::{ClaimId, Waiter};
-use super::{Action, Attempt, Cx, Loss, Op, Token, Ttl};
+use super::{Action, Cx, Loss, Op, Token, Ttl, Way};
 use crate::clock::Time;
 
 impl Lease {
@@ -77,7 +77,7 @@ impl Lease {
             }
             cx.send(held.token, park, Some(claim));
             held.give_former(cx);
-            self.begin(Attempt::First, cx);
+            self.begin(false, cx);
         }
     }
 
@@ -96,11 +96,10 @@ impl Lease {
             // What we believed to hold was somebody else's.
             Phase::Held(held) => cx.out.push(Action::Lost { claim: held.holder.claim, loss: Loss::Taken }),
         }
-        let holder = Holder::new(waiter, deadline, cx.now);
-        let mut held = Held::new(token, waiter.ttl, sent, Numbers::default(), holder, cx.now);
+        let mut held = Held::new(token, waiter.ttl, deadline, sent, Numbers::default(), waiter, cx);
         held.plan_renewal();
         self.phase = Phase::Held(held);
-        cx.out.push(Action::Granted { claim: waiter.claim, fence, handed_on: false });
+        cx.out.push(Action::Granted { claim: waiter.claim, fence, way: Way::Asked });
         self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
     }
 

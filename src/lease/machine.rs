@@ -8,10 +8,12 @@
 //!
 //! Invariant: a turn that may have left something on the server ends with a give of its token.
 
+use std::time::Duration;
+
 use super::held::Held;
 use super::queue::{ClaimId, Queue, Waiter};
 use super::waiting::Waiting;
-use super::{Action, Attempt, Cx, Loss, Op};
+use super::{Action, Cx, Loss, Op, Way};
 
 /// One lock in one process.
 #[derive(Debug, Default)]
@@ -51,7 +53,7 @@ impl Lease {
         }
         self.queue.push(waiter);
         match &mut self.phase {
-            Phase::Idle => self.begin(Attempt::First, cx),
+            Phase::Idle => self.begin(false, cx),
             Phase::Waiting(_) => {}
             Phase::Held(held) => {
                 if held.needs_numbers(self.queue.len()) {
@@ -106,7 +108,7 @@ impl Lease {
             Phase::Idle => {}
             Phase::Waiting(waiting) => {
                 if waiting.again.is_some_and(|again| again <= cx.now) && !waiting.asked {
-                    let op = waiting.take();
+                    let op = waiting.ask(self.queue.waits());
                     cx.send(waiting.token, op, None);
                 }
             }
@@ -126,9 +128,11 @@ impl Lease {
     pub fn resume(&mut self, cx: &mut Cx<'_>) {
         match &mut self.phase {
             Phase::Idle => {}
+            // Named before it was known whether it can be told, and nobody has heard of it yet.
+            Phase::Waiting(waiting) if waiting.is_unknown(cx) => self.begin(false, cx),
             Phase::Waiting(waiting) => {
                 if !waiting.asked {
-                    let op = waiting.take();
+                    let op = waiting.ask(self.queue.waits());
                     cx.send(waiting.token, op, None);
                 }
             }
@@ -145,7 +149,7 @@ impl Lease {
         held.say_renamings(cx);
         held.again = None;
         held.keeping = false;
-        if held.holder.renewed && !held.stalled && held.detaching.is_none() {
+        if held.is_kept() && !held.stalled && held.detaching.is_none() {
             let op = held.keep(waiting);
             cx.send(held.token, op, None);
         }
@@ -159,15 +163,22 @@ impl Lease {
         self.deadline_of(claim).is_some()
     }
 
-    pub(super) fn begin(&mut self, attempt: Attempt, cx: &mut Cx<'_>) {
+    /// A new turn for those who wait, if there are any. `after_own_turn`: our callers had the lock until now.
+    pub(super) fn begin(&mut self, after_own_turn: bool, cx: &mut Cx<'_>) {
         let Some(first) = self.queue.front() else {
             return;
         };
+        // Whoever looks seldom must still find a lease that was granted to it in between.
+        let claim = first.ttl.claim().max(if first.told { Duration::ZERO } else { first.pause + first.ttl.beat() });
         let mut waiting = Waiting {
-            token: cx.next_token(first.ttl),
+            token: cx.turns.next(claim, first.told && cx.told),
             ttl: first.ttl,
             block: self.queue.len().min(LARGEST_TAKE) as u32,
-            attempt,
+            after_own_turn,
+            queued: false,
+            since: cx.now,
+            mark: 0,
+            hurries: false,
             asked: false,
             again: None,
             attempts: 0,
@@ -176,7 +187,7 @@ impl Lease {
             refused: false,
             tainted: None,
         };
-        let op = waiting.take();
+        let op = waiting.take(self.queue.waits());
         cx.send(waiting.token, op, None);
         self.phase = Phase::Waiting(waiting);
     }
@@ -194,7 +205,7 @@ impl Lease {
             if let Some(claim) = releaser {
                 cx.out.push(Action::Released { claim });
             }
-            cx.out.push(Action::Granted { claim: next.claim, fence, handed_on: true });
+            cx.out.push(Action::Granted { claim: next.claim, fence, way: Way::HandedOn });
             let due = held.again.is_some_and(|again| again <= cx.now);
             if (due && !held.keeping) || held.needs_numbers(self.queue.len()) {
                 let op = held.keep(self.queue.len());
@@ -214,7 +225,7 @@ impl Lease {
                 cx.send(renaming.from, give, None);
             }
             cx.send(held.token, give, releaser);
-            self.begin(Attempt::AfterOwnTurn, cx);
+            self.begin(true, cx);
         }
     }
 

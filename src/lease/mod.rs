@@ -12,10 +12,11 @@ mod token;
 mod ttl;
 mod waiting;
 
-pub use actions::{Action, Cx, Loss, Standing};
+pub use actions::{Action, Cx, Loss, Standing, Way};
+pub use answers::{Grant, Push, Refusal};
 pub use machine::Lease;
 pub use numbers::LARGEST_BLOCK;
-pub use queue::{ClaimId, Waiter};
+pub use queue::{ClaimId, Turn, Waiter};
 pub use token::{CoreId, Token, Turns, VERSION};
 pub use ttl::Ttl;
 
@@ -28,10 +29,18 @@ pub enum Op {
         ttl: Ttl,
         /// How many numbers.
         block: u32,
-        /// What went before.
-        attempt: Attempt,
+        /// Queue for it if it isn't.
+        waits: bool,
     },
-    /// Free the key if it is ours.
+    /// Look whether a turn that stands in the queue has come, and say that it is still wanted. Extends nothing, and never
+    /// adds to the queue.
+    Beat {
+        /// The lease, where looking is asking again.
+        ttl: Ttl,
+        /// How many numbers, if it has come.
+        block: u32,
+    },
+    /// Hand the key to the next in the queue, or free it, if it is ours; and leave the queue.
     Give {
         /// Of the lease that is given back: after it (and grace) there is nothing left to give.
         ttl: Ttl,
@@ -72,15 +81,4 @@ pub enum Op {
         /// The new lease.
         ttl: Ttl,
     },
-}
-
-/// What a take follows on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
-    /// Nothing is known yet.
-    First,
-    /// The key was taken when we last asked.
-    Again,
-    /// We just gave the key back, although more of our callers want it: others come first.
-    AfterOwnTurn,
 }

@@ -2,7 +2,7 @@
 
 use super::machine::{Lease, Phase};
 use super::waiting::Waiting;
-use super::{Attempt, ClaimId, Standing, Token};
+use super::{ClaimId, Standing, Token};
 use crate::clock::Time;
 
 impl Lease {
@@ -56,7 +56,7 @@ impl Lease {
                 (Standing::Taken(holder.as_deref()), *attempts)
             }
             // Between two turns of this process: its callers had it until now, and have given it back only for a moment.
-            Phase::Waiting(Waiting { attempt: Attempt::AfterOwnTurn, .. }) => (Standing::Held, 0),
+            Phase::Waiting(Waiting { after_own_turn: true, .. }) => (Standing::Held, 0),
             Phase::Waiting(waiting) => (Standing::Asking, waiting.attempts),
             Phase::Held(_) => (Standing::Held, 0),
         }

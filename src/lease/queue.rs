@@ -22,6 +22,27 @@ pub struct Waiter {
     pub renewed: bool,
     /// How long it may hold the lock at the most.
     pub max_hold: Option<Duration>,
+    /// It wants to be told by push when its turn comes.
+    pub told: bool,
+    /// The longest pause between two looks at the queue, if it isn't told.
+    pub pause: Duration,
+    /// What bounds the turn that begins with it.
+    pub turn: Turn,
+}
+
+/// How much a process does with the lock before it hands it to another one that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Callers served.
+    pub holders: u32,
+    /// For how long; `None`: 20 ms, or ten times what the server takes to answer if that is more.
+    pub duration: Option<Duration>,
+}
+
+impl Default for Turn {
+    fn default() -> Turn {
+        Turn { holders: 16, duration: None }
+    }
 }
 
 /// First come, first served; leaving from the middle costs a binary search.
@@ -46,6 +67,14 @@ impl Queue {
     /// The first in line.
     pub fn front(&self) -> Option<&Waiter> {
         self.places.front().and_then(|(_, waiter)| waiter.as_ref())
+    }
+
+    /// Puts one back that was the first in line when it was taken out.
+    pub fn put_back(&mut self, waiter: Waiter) {
+        debug_assert!(self.places.front().is_none_or(|(first, _)| *first > waiter.claim));
+        self.waiting += 1;
+        self.once += usize::from(waiter.once);
+        self.places.push_front((waiter.claim, Some(waiter)));
     }
 
     /// Takes the first in line out.
@@ -85,6 +114,11 @@ impl Queue {
         self.waiting
     }
 
+    /// Whether somebody waits who wants more than one attempt.
+    pub fn waits(&self) -> bool {
+        self.waiting > self.once
+    }
+
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
@@ -112,7 +146,9 @@ mod tests {
     use super::*;
 
     fn waiter(number: u64, once: bool) -> Waiter {
-        Waiter { claim: ClaimId(number), ttl: Ttl::from_millis(1_000), once, renewed: true, max_hold: None }
+        let (ttl, pause) = (Ttl::from_millis(1_000), Duration::ZERO);
+        let turn = Turn::default();
+        Waiter { claim: ClaimId(number), ttl, once, renewed: true, max_hold: None, told: true, pause, turn }
     }
 
     fn drain(queue: &mut Queue) -> Vec<u64> {

@@ -49,15 +49,22 @@ pub struct Token {
     core: CoreId,
     turn: u64,
     claim_millis: u32,
+    told: bool,
 }
 
 impl Token {
     /// The token that this text shows; `None` if it is none of ours.
     pub fn parse(text: &str) -> Option<Token> {
-        let (core, numbers) = text.strip_prefix(VERSION)?.strip_prefix("p.")?.split_once('.')?;
+        let (kind, rest) = text.strip_prefix(VERSION)?.split_once('.')?;
+        let told = match kind {
+            "h" => true,
+            "p" => false,
+            _ => return None,
+        };
+        let (core, numbers) = rest.split_once('.')?;
         let (turn, claim) = numbers.split_once('.')?;
         let core = CoreId(u128::from_str_radix(core, 16).ok()?);
-        let token = Token { core, turn: turn.parse().ok()?, claim_millis: claim.parse().ok()? };
+        let token = Token { core, turn: turn.parse().ok()?, claim_millis: claim.parse().ok()?, told };
         // Whole tokens are compared: another spelling would be another one.
         (token.to_string() == text).then_some(token)
     }
@@ -67,17 +74,26 @@ impl Token {
         self.turn
     }
 
-    /// Whether both are turns of one core.
-    pub fn is_of_same_core(self, other: Token) -> bool {
-        self.core == other.core
+    /// Whose turn it is.
+    pub fn core(self) -> CoreId {
+        self.core
+    }
+
+    /// Whether its core is told by push when it is granted. Otherwise it finds out by asking.
+    pub fn is_told(self) -> bool {
+        self.told
+    }
+
+    /// The server's first ttl of a lease that is granted to it in the queue.
+    pub fn claim(self) -> Duration {
+        Duration::from_millis(self.claim_millis.into())
     }
 
     /// Appends what [`Display`](fmt::Display) shows.
     pub fn write_to(self, text: &mut String) {
         let mut digits = itoa::Buffer::new();
-        // `p`: this core finds its turn by asking; `h` is for cores that can be told by push.
         text.push_str(VERSION);
-        text.push_str("p.");
+        text.push_str(if self.told { "h." } else { "p." });
         self.core.write_to(text);
         text.push('.');
         text.push_str(digits.format(self.turn));
@@ -107,11 +123,13 @@ impl Turns {
         Turns { core, next: 1 }
     }
 
-    /// A token that was never used.
-    pub fn next(&mut self, claim: Duration) -> Token {
+    /// A token that was never used. `claim`: for how long a lease that is granted to it in the queue lasts at first;
+    /// `told`: it is told of that by push.
+    pub fn next(&mut self, claim: Duration, told: bool) -> Token {
         let turn = self.next;
         self.next += 1;
-        Token { core: self.core, turn, claim_millis: claim.as_millis() as u32 }
+        let claim_millis = claim.as_millis().min(u32::MAX.into()) as u32;
+        Token { core: self.core, turn, claim_millis, told }
     }
 }
 
@@ -123,9 +141,9 @@ mod tests {
     fn tokens_are_written_with_version_kind_core_turn_and_claim() {
         let mut turns = Turns::new(CoreId::new(0xabc));
         let claim = Duration::from_millis(3_100);
-        assert_eq!(turns.next(claim).to_string(), "hf1.p.00000000000000000000000000000abc.1.3100");
-        let second = turns.next(claim);
-        let text = "hf1.p.00000000000000000000000000000abc.2.3100";
+        assert_eq!(turns.next(claim, false).to_string(), "hf1.p.00000000000000000000000000000abc.1.3100");
+        let second = turns.next(claim, true);
+        let text = "hf1.h.00000000000000000000000000000abc.2.3100";
         assert_eq!(second.to_string(), text);
         assert_eq!(Token::parse(text), Some(second));
     }

@@ -68,6 +68,11 @@ impl Ttl {
         sent + self.span().saturating_sub(self.drift())
     }
 
+    /// The same for a lease that the server keeps for `left`, grace included, from some instant after `sent` on.
+    pub fn deadline_within(self, left: Duration, sent: Time) -> Time {
+        sent + left.saturating_sub(self.grace() + left / 100 + Duration::from_millis(2))
+    }
+
     /// When a command sent at `sent` can no longer have left anything on the server.
     pub fn forgotten(self, sent: Time) -> Time {
         sent + self.span() + self.grace()

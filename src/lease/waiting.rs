@@ -1,6 +1,6 @@
 //! The state of a lock that this process wants and doesn't have.
 
-use super::{Attempt, ClaimId, Op, Token, Ttl};
+use super::{ClaimId, Cx, Op, Token, Ttl};
 use crate::clock::Time;
 
 /// A turn that was asked for.
@@ -10,8 +10,17 @@ pub(super) struct Waiting {
     /// What the next take asks for; fixed at the start of the turn, so that a repeated take is the same command.
     pub(super) ttl: Ttl,
     pub(super) block: u32,
-    pub(super) attempt: Attempt,
-    /// A take was handed to the store and isn't answered.
+    /// Our callers had the lock until now, and gave it back because others come first.
+    pub(super) after_own_turn: bool,
+    /// It stands in the server's queue, as far as we know.
+    pub(super) queued: bool,
+    /// When the last refusal was asked for, or the turn was begun: what is granted to it later lasts a claim from then on at least.
+    pub(super) since: Time,
+    /// Of the last refusal: what was granted before has no greater number.
+    pub(super) mark: u64,
+    /// It is to ask again as soon as what it asked is answered.
+    pub(super) hurries: bool,
+    /// A command was handed to the store and isn't answered.
     pub(super) asked: bool,
     /// When to ask again.
     pub(super) again: Option<Time>,
@@ -37,14 +46,33 @@ impl Waiting {
         self.attempts += 1;
     }
 
-    pub(super) fn take(&mut self) -> Op {
+    /// The next command: in the queue a look, else a take. `waits`: somebody wants more than one attempt.
+    pub(super) fn ask(&mut self, waits: bool) -> Op {
+        if !self.queued {
+            return self.take(waits);
+        }
+        self.begin();
+        Op::Beat { ttl: self.ttl, block: self.block }
+    }
+
+    pub(super) fn take(&mut self, waits: bool) -> Op {
+        self.begin();
+        Op::Take { ttl: self.ttl, block: self.block, waits }
+    }
+
+    fn begin(&mut self) {
         self.asked = true;
+        self.hurries = false;
         self.again = None;
-        Op::Take { ttl: self.ttl, block: self.block, attempt: self.attempt }
+    }
+
+    /// Whether no command of this turn was ever sent.
+    pub(super) fn is_unknown(&self, cx: &Cx<'_>) -> bool {
+        !self.may_have_left_something(cx.now) && self.tainted.is_none() && self.taken.is_none()
     }
 
     /// Whether a command of this turn can have left something on the server, or can still do so.
     pub(super) fn may_have_left_something(&self, now: Time) -> bool {
-        self.asked || self.refused || self.tainted.is_some_and(|until| now < until)
+        self.asked || self.queued || self.refused || self.tainted.is_some_and(|until| now < until)
     }
 }

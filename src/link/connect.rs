@@ -15,15 +15,25 @@ use super::tls;
 use super::wire::Sink;
 use super::{Endpoint, Place, TlsSettings, Trouble};
 
-pub(super) type Decoder = combine::stream::Decoder<
+type Decoder = combine::stream::Decoder<
     combine::parser::combinator::AnySendSyncPartialState,
     combine::stream::PointerOffset<[u8]>,
 >;
 
-/// The halves of a connection that is ready for commands.
+/// A connection that is ready for commands.
 pub(super) struct Connection {
-    pub(super) reader: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
-    pub(super) decoder: Decoder,
+    pub(super) input: Input,
+    pub(super) output: Output,
+}
+
+/// Its reading half.
+pub(super) struct Input {
+    reader: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
+    decoder: Decoder,
+}
+
+/// Its writing half.
+pub(super) struct Output {
     pub(super) sink: Sink,
     /// Set if the sink is [`Sink::Task`].
     pub(super) writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
@@ -174,12 +184,10 @@ async fn introduce(connection: &mut Connection, endpoint: &Endpoint, prologue: V
     for (command, _) in &commands {
         command.write_packed_command(&mut bytes);
     }
-    connection.send(&bytes).await.map_err(|error| Trouble::from_io(&error))?;
+    connection.output.send(&bytes).await.map_err(|error| Trouble::from_io(&error))?;
     connection.expect_redis().await?;
     for (_, needed) in commands {
-        let value = redis::parse_redis_value_async(&mut connection.decoder, &mut connection.reader)
-            .await
-            .map_err(|error| broken(&error))?;
+        let value = connection.input.read().await.map_err(|error| broken(&error))?;
         if let Value::ServerError(error) = value {
             let trouble = Trouble::from_server(error.code(), error.details().unwrap_or(""));
             if needed == Needed::Yes || matches!(error.code(), "NOAUTH") {
@@ -205,16 +213,16 @@ pub(super) fn broken(error: &redis::RedisError) -> Trouble {
     }
 }
 
-impl Connection {
-    fn new(
-        reader: Box<dyn AsyncRead + Send + Unpin>,
-        sink: Sink,
-        writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    ) -> Connection {
-        Connection { reader: BufReader::new(reader), decoder: Decoder::new(), sink, writer }
+impl Input {
+    /// The next value.
+    pub(super) async fn read(&mut self) -> redis::RedisResult<Value> {
+        redis::parse_redis_value_async(&mut self.decoder, &mut self.reader).await
     }
+}
 
-    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+impl Output {
+    /// Sends all of it, if nobody else writes.
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(writer) = &mut self.writer {
             writer.write_all(bytes).await?;
             return writer.flush().await;
@@ -230,10 +238,21 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+impl Connection {
+    fn new(
+        reader: Box<dyn AsyncRead + Send + Unpin>,
+        sink: Sink,
+        writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    ) -> Connection {
+        let input = Input { reader: BufReader::new(reader), decoder: Decoder::new() };
+        Connection { input, output: Output { sink, writer } }
+    }
 
     /// Looks at the first byte of the first answer.
     async fn expect_redis(&mut self) -> Result<(), Trouble> {
-        let first = self.reader.fill_buf().await.map_err(|error| Trouble::from_io(&error))?.first().copied();
+        let first = self.input.reader.fill_buf().await.map_err(|error| Trouble::from_io(&error))?.first().copied();
         match first {
             Some(b'+' | b'-' | b':' | b'$' | b'*') => Ok(()),
             None => Err(Trouble::passing(

@@ -6,12 +6,14 @@
 
 mod connect;
 mod endpoint;
+mod subscription;
 mod supervise;
 mod tls;
 mod trouble;
 mod wire;
 
 pub use endpoint::{Endpoint, Place, TlsSettings};
+pub use subscription::{Subscriber, Subscription};
 pub use supervise::{Link, Owner};
 pub use trouble::{Class, Trouble};
 pub use wire::Wire;

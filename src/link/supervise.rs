@@ -11,7 +11,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::connect::{Connection, broken, connect};
+use super::connect::{Connection, Output, broken, connect};
 use super::wire::{Sink, Wire};
 use super::{Class, Endpoint, Trouble};
 use crate::clock::Time;
@@ -151,7 +151,7 @@ impl<T: Send + 'static> Shared<T> {
 
     /// From connection made to connection broken.
     async fn run(&self, connection: Connection, owner: &Weak<dyn Owner<T>>) -> (Trouble, Vec<(T, Time)>) {
-        let Connection { mut reader, mut decoder, sink, writer } = connection;
+        let Connection { mut input, output: Output { sink, writer } } = connection;
         self.connections.fetch_add(1, Ordering::Relaxed);
         *self.wire.lock() =
             Some(Wire { sink: sink.clone(), unsent: Vec::new(), expected: Default::default(), sent: 0 });
@@ -160,7 +160,7 @@ impl<T: Send + 'static> Shared<T> {
         }
         let reading = async {
             loop {
-                let value = match redis::parse_redis_value_async(&mut decoder, &mut reader).await {
+                let value = match input.read().await {
                     Ok(value) => value,
                     Err(error) => return broken(&error),
                 };

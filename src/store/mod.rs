@@ -1,7 +1,10 @@
 //! Where locks are kept: the commands a store understands, and how it answers.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::clock::Time;
-use crate::lease::{ClaimId, Op, Token};
+use crate::lease::{ClaimId, Op, Push, Token};
 pub use crate::link::Trouble;
 pub use lock::{Keys, Lock};
 
@@ -38,23 +41,38 @@ pub struct Reply {
 /// What came of a command.
 #[derive(Debug)]
 pub enum Answer {
-    /// Done. For a take, and a keep that reserved numbers: the last number of the block.
-    Done(u64),
-    /// A take for an owner: done, and this many holds of the owner are there now.
-    Joined {
+    /// A give, swap, park or adopt: done.
+    Done,
+    /// A keep: done.
+    Kept {
+        /// The last number of the block, if one was reserved.
+        last: u64,
+        /// Others wait for the lock.
+        more: bool,
+    },
+    /// A take or beat: the lock is ours.
+    Granted {
         /// The last number of the block.
         last: u64,
-        /// This one included.
+        /// How long the server keeps it, if that isn't what was asked for.
+        left: Option<Duration>,
+        /// Others wait for it.
+        more: bool,
+        /// For an owner: how many holds of the owner there are now.
         holds: u32,
     },
-    /// A take: somebody else has the key.
+    /// A take or beat: somebody else has the key.
     Taken {
         /// Milliseconds until its ttl is over; `None` if it has none or is gone already.
         left: Option<u64>,
         /// Its value.
         holder: String,
+        /// The fence counter.
+        mark: u64,
+        /// Our turn is the first in the queue.
+        first: bool,
     },
-    /// A give, keep, swap, park or adopt: the key isn't ours.
+    /// A give, keep, swap, park or adopt: the key isn't ours. A beat: the turn doesn't stand in the queue.
     NotOurs,
     /// The server refused.
     Failed(Trouble),
@@ -62,6 +80,26 @@ pub enum Answer {
     Unanswered(Trouble),
     /// It wasn't sent, for want of a connection.
     Unsent,
+}
+
+/// What a store says of its own accord, about one lock.
+#[derive(Clone, Debug)]
+pub struct Signal {
+    /// The key, prefix included: of several, the one it is about.
+    pub key: Arc<str>,
+    /// The turn.
+    pub token: Token,
+    /// What.
+    pub news: News,
+}
+
+/// What a store says of its own accord.
+#[derive(Clone, Copy, Debug)]
+pub enum News {
+    /// The turn has come.
+    Granted(Push),
+    /// Somebody else waits for what the turn has.
+    Wanted,
 }
 
 /// A place where locks are kept.
@@ -73,7 +111,9 @@ pub trait Store: Send + Sync {
     fn flush(&self);
     /// Asks for a connection. May be called with anything locked.
     fn wake(&self);
-    /// Needs no connection: [`Inbox::up`] never comes.
+    /// Asks for the connection on which signals come. May be called with anything locked.
+    fn listen(&self) {}
+    /// Needs no connection: [`Inbox::up`] and [`Inbox::told`] never come, and signals always do.
     fn always_up(&self) -> bool {
         false
     }
@@ -91,6 +131,10 @@ pub trait Inbox: Send + Sync + 'static {
     fn up(&self);
     /// There is none any more, or none could be made. Comes before the answers to commands that were under way.
     fn down(&self, trouble: &Trouble);
+    /// Something the store says of its own accord. May be called from any thread.
+    fn signal(&self, signal: Signal);
+    /// Whether signals can come from now on, and why not; again when that changes. Comes after the first [`up`](Inbox::up) or before it.
+    fn told(&self, able: Result<(), &Trouble>);
     /// Whether somebody needs a connection; the store then goes on trying to make one.
     fn wanted(&self) -> bool;
 }

@@ -6,7 +6,7 @@ mod strategy;
 
 pub use hold_times::HoldTimes;
 pub use poll::{Jitter, Poll};
-pub use strategy::{Choice, Pace, Phase, Phases, Strategy};
+pub use strategy::{Choice, Pace, Phase, Phases, Strategy, Then};
 
 use std::time::Duration;
 

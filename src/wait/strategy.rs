@@ -9,6 +9,8 @@ use super::{BACKOFF, Jitter, Poll};
 /// How a process waits for others.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Strategy {
+    /// In the store's queue, which tells it when its turn has come; it looks itself now and then, lest that gets lost.
+    Handoff,
     /// The same way for every key.
     Poll(Phases),
     /// Per key, by the hold times of its last turns: see [`Choice`].
@@ -20,8 +22,19 @@ pub enum Strategy {
 pub struct Phases {
     /// At least one.
     pub phases: Vec<Phase>,
-    /// After the last one the caller gives up; if not, the last has no bounds.
-    pub ends: bool,
+    /// What comes after the last one.
+    pub then: Then,
+}
+
+/// What comes after the last way of polling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing: it has no bounds.
+    Never,
+    /// The caller gives up.
+    Fail,
+    /// See [`Strategy::Handoff`], which this is from the start, with more looks at first.
+    Handoff,
 }
 
 /// One way of polling, and when it is left.
@@ -75,25 +88,43 @@ impl Choice {
             Choice::Backoff => vec![backoff],
             Choice::Hybrid => vec![spin(200), backoff],
         };
-        Phases { phases, ends: false }
+        Phases { phases, then: Then::Never }
     }
 }
 
 impl Strategy {
     /// The strategy of this name: `adaptive`, or one of [`Phases::named`].
     pub fn named(name: &str) -> Option<Strategy> {
-        if name == "adaptive" { Some(Strategy::Adaptive) } else { Phases::named(name).map(Strategy::Poll) }
+        match name {
+            "handoff" => Some(Strategy::Handoff),
+            "adaptive" => Some(Strategy::Adaptive),
+            name => Phases::named(name).map(Strategy::Poll),
+        }
+    }
+
+    /// Whether it is told when its turn has come.
+    pub fn is_told(&self) -> bool {
+        match self {
+            Strategy::Handoff => true,
+            Strategy::Poll(phases) => phases.then == Then::Handoff,
+            Strategy::Adaptive => false,
+        }
+    }
+
+    /// The longest pause between two attempts.
+    pub fn longest_pause(&self) -> Duration {
+        match self {
+            Strategy::Handoff => Duration::ZERO,
+            Strategy::Poll(phases) => phases.phases.iter().map(|phase| phase.poll.cap).max().unwrap_or_default(),
+            Strategy::Adaptive => BACKOFF.cap,
+        }
     }
 }
 
 impl Phases {
     /// `fixed`: every 100 ms. `spin`, `backoff`, `hybrid`: see [`Choice`]. `spin-subscribe`: 1 ms × 2 up to 100 ms × [0.75, 1] for 100 attempts or
-    /// 1 000 ms (the published defaults of Redisson's spin lock), then backoff.
+    /// 1 000 ms (the published defaults of Redisson's spin lock), then [`Strategy::Handoff`].
     pub fn named(name: &str) -> Option<Phases> {
-        let then_backoff = |first| Phases {
-            phases: vec![first, Phase { poll: BACKOFF, max_duration: None, max_attempts: None }],
-            ends: false,
-        };
         Some(match name {
             "spin" => Choice::Spin.phases(),
             "backoff" => Choice::Backoff.phases(),
@@ -101,9 +132,9 @@ impl Phases {
             "fixed" => {
                 let interval = Duration::from_millis(100);
                 let poll = Poll { interval, factor: 1.0, cap: interval, jitter: Jitter::UpTo(0.0) };
-                Phases { phases: vec![Phase { poll, max_duration: None, max_attempts: None }], ends: false }
+                Phases { phases: vec![Phase { poll, max_duration: None, max_attempts: None }], then: Then::Never }
             }
-            "spin-subscribe" => then_backoff(Phase {
+            "spin-subscribe" => Phases { phases: vec![Phase {
                 poll: Poll {
                     interval: Duration::from_millis(1),
                     factor: 2.0,
@@ -112,7 +143,7 @@ impl Phases {
                 },
                 max_duration: Some(Duration::from_millis(1_000)),
                 max_attempts: Some(100),
-            }),
+            }], then: Then::Handoff },
             _ => return None,
         })
     }
@@ -120,7 +151,7 @@ impl Phases {
     /// How long all of it takes at the most, if it ends: for callers who don't ask themselves because others of their
     /// process come first. An attempt counts as a millisecond at least.
     pub fn patience(&self) -> Option<Duration> {
-        if !self.ends {
+        if self.then != Then::Fail {
             return None;
         }
         let mut all = Duration::ZERO;
@@ -173,12 +204,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pause after an attempt that was answered `elapsed` after the first of this wait. `None`: the strategy is at its end.
+    /// The pause after an attempt that was answered `elapsed` after the first of this wait. `None`: that was the last phase.
     pub fn next(&mut self, phases: &Phases, elapsed: Duration, random: &mut SmallRng) -> Option<Duration> {
         self.attempts += 1;
         loop {
             let phase = phases.phases.get(self.phase)?;
-            let last_one = !phases.ends && self.phase + 1 == phases.phases.len();
+            let last_one = phases.then == Then::Never && self.phase + 1 == phases.phases.len();
             let spent = elapsed.saturating_sub(self.began);
             let over = phase.max_attempts.is_some_and(|most| self.attempts >= most)
                 || phase.max_duration.is_some_and(|most| spent >= most);
@@ -231,14 +262,14 @@ mod tests {
 
     #[test]
     fn a_phase_ends_after_its_attempts_the_first_included() {
-        let phases = Phases { phases: vec![every(100, None, Some(3))], ends: true };
+        let phases = Phases { phases: vec![every(100, None, Some(3))], then: Then::Fail };
         assert_eq!(attempts(&phases, 1, 10_000), (vec![0, 100, 201], true));
         assert_eq!(phases.patience(), Some(millis(300)));
     }
 
     #[test]
     fn a_phase_ends_after_its_duration_and_is_not_slept_beyond() {
-        let phases = Phases { phases: vec![every(100, Some(250), None)], ends: true };
+        let phases = Phases { phases: vec![every(100, Some(250), None)], then: Then::Fail };
         assert_eq!(attempts(&phases, 0, 10_000), (vec![0, 100, 200, 250], true));
         assert_eq!(phases.patience(), Some(millis(250)));
     }
@@ -247,7 +278,7 @@ mod tests {
     fn phases_follow_each_other() {
         let phases = Phases {
             phases: vec![every(0, Some(500), Some(3)), every(10, None, Some(2)), every(50, None, None)],
-            ends: false,
+            then: Then::Never,
         };
         assert_eq!(attempts(&phases, 1, 200), (vec![0, 0, 1, 12, 23, 74, 125, 176, 227], false));
         assert_eq!(phases.patience(), None);
@@ -255,7 +286,7 @@ mod tests {
 
     #[test]
     fn bounds_of_a_last_phase_that_nothing_follows_do_not_count() {
-        let phases = Phases { phases: vec![every(10, Some(20), Some(2))], ends: false };
+        let phases = Phases { phases: vec![every(10, Some(20), Some(2))], then: Then::Never };
         assert_eq!(attempts(&phases, 0, 60).0, [0, 10, 20, 30, 40, 50, 60]);
     }
 
@@ -282,7 +313,7 @@ mod tests {
 
     #[test]
     fn patience_without_pauses_counts_a_millisecond_an_attempt() {
-        let phases = Phases { phases: vec![every(0, None, Some(500))], ends: true };
+        let phases = Phases { phases: vec![every(0, None, Some(500))], then: Then::Fail };
         assert_eq!(phases.patience(), Some(millis(500)));
         let poll = Poll { interval: millis(1), factor: 2.0, cap: millis(8), jitter: Jitter::UpTo(0.0) };
         let growing = Phase { poll, max_duration: None, max_attempts: Some(u32::MAX) };

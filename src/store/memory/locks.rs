@@ -1,21 +1,29 @@
 //! What a server would keep, and what its scripts would do with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use crate::clock::Time;
-use crate::lease::{Attempt, Op, Token, Ttl};
-use crate::store::{Answer, Command, Lock};
+use crate::lease::{CoreId, Op, Push, Token, Ttl};
+use crate::store::{Answer, Command, Lock, News, Signal};
 
 #[derive(Default)]
 pub(super) struct Locks {
     held: HashMap<Arc<str>, Entry>,
-    /// Who asked in vain, and until when that counts.
-    wanted: HashMap<Arc<str>, (Token, Time)>,
+    /// Those who wait, per key. None is empty.
+    queues: HashMap<Arc<str>, VecDeque<Token>>,
     fence: u64,
     /// Entries whose time is over are swept out when there are this many.
     sweep_at: usize,
+}
+
+/// What happens beside the answer to a command.
+pub(super) struct Surroundings<'a> {
+    pub(super) now: Time,
+    /// Whether a core can be told.
+    pub(super) reaches: &'a dyn Fn(CoreId) -> bool,
+    pub(super) signals: &'a mut Vec<Signal>,
 }
 
 /// Who has a key.
@@ -47,21 +55,27 @@ impl Entry {
     }
 }
 
-/// How long a mark of somebody who asked in vain counts: longer than the longest pause between two attempts.
-const WANTED_LASTS: Duration = Duration::from_millis(1_500);
+/// Numbers that a grant in the queue comes with.
+const PUSHED_BLOCK: u32 = 16;
 
 impl Locks {
-    pub(super) fn execute(&mut self, command: &Command, now: Time) -> Answer {
+    pub(super) fn execute(&mut self, command: &Command, around: &mut Surroundings<'_>) -> Answer {
         let Command { lock, token, .. } = command;
+        let now = around.now;
         match command.op {
-            Op::Take { ttl, block, attempt } => self.take(lock, *token, ttl, block, attempt, now),
-            Op::Give { .. } => self.give(lock, *token, now),
+            Op::Take { ttl, block, waits } => self.take(lock, *token, ttl, block, waits, around),
+            Op::Beat { ttl, block } => match lock.plain_key() {
+                Some(key) => self.beat(&key.clone(), *token, block, around),
+                None => self.take(lock, *token, ttl, block, true, around),
+            },
+            Op::Give { .. } => self.give(lock, *token, around),
             Op::Keep { ttl, block } => {
                 if !self.has(lock, *token, now) {
                     return Answer::NotOurs;
                 }
                 self.hold(lock, *token, ttl.forgotten(now));
-                Answer::Done(if block > 0 { self.fence(block) } else { 1 })
+                let last = if block > 0 { self.fence(block) } else { 1 };
+                Answer::Kept { last, more: self.is_wanted(lock) }
             }
             Op::Swap { to, ttl } | Op::Park { to, rest: ttl, .. } | Op::Adopt { to, ttl } => {
                 self.swap(lock, *token, to, ttl, now)
@@ -69,61 +83,188 @@ impl Locks {
         }
     }
 
-    fn take(&mut self, lock: &Lock, token: Token, ttl: Ttl, block: u32, attempt: Attempt, now: Time) -> Answer {
+    fn take(
+        &mut self,
+        lock: &Lock,
+        token: Token,
+        ttl: Ttl,
+        block: u32,
+        waits: bool,
+        around: &mut Surroundings<'_>,
+    ) -> Answer {
+        let now = around.now;
         self.sweep(now);
-        let (mut left, mut holder, mut at_any_time) = (None, None, false);
-        for key in lock.keys.as_slice() {
-            let wanted = self.wanted.get(key).filter(|(_, until)| *until > now).map(|(token, _)| *token);
-            let others = wanted.is_some_and(|wanted| !wanted.is_of_same_core(token));
-            match self.held.get(key).filter(|entry| entry.ends() > now) {
-                Some(entry) if !entry.is_of(lock, token) => {
-                    left = left.max(Some(entry.ends().since(now).as_millis() as u64));
-                    holder = holder.filter(|known: &String| !known.is_empty()).or(Some(entry.holder()));
-                    if attempt != Attempt::AfterOwnTurn || !others {
-                        self.wanted.insert(key.clone(), (token, now + WANTED_LASTS));
-                    }
-                }
-                None if attempt == Attempt::AfterOwnTurn && others => {
-                    holder.get_or_insert_default();
-                    at_any_time = true;
-                }
-                _ => {}
+        let keys = lock.keys.as_slice();
+        if let Some(taken) = keys.iter().position(|key| self.is_taken(key, lock, token, around)) {
+            if waits {
+                self.wait(keys, token, taken, around);
             }
+            return keys.get(taken).map_or(Answer::NotOurs, |key| self.refused(key, token, now));
         }
-        if let Some(holder) = holder {
-            return Answer::Taken { left: left.filter(|_| !at_any_time), holder };
-        }
-        for key in lock.keys.as_slice() {
-            if self.held.get(key).is_some_and(|entry| entry.ends() > now) {
-                continue;
-            }
-            self.held.remove(key);
-            if attempt == Attempt::Again && self.wanted.get(key).is_some_and(|(wanted, _)| *wanted == token) {
-                self.wanted.remove(key);
+        for key in keys {
+            self.leave(key, token);
+            if self.held.get(key).is_none_or(|entry| !entry.is_of(lock, token)) {
+                self.held.remove(key);
             }
         }
         self.hold(lock, token, ttl.forgotten(now));
-        let last = self.fence(block);
-        match &lock.owner {
-            None => Answer::Done(last),
-            Some(_) => Answer::Joined { last, holds: self.holds(lock, now) },
+        let (last, more) = (self.fence(block), lock.plain_key().is_some() && self.is_wanted(lock));
+        let holds = if lock.owner.is_some() { self.holds(lock, now) } else { 1 };
+        Answer::Granted { last, left: None, more, holds }
+    }
+
+    /// Whether somebody else has a key; one that is free goes to the first in its queue.
+    fn is_taken(&mut self, key: &Arc<str>, lock: &Lock, token: Token, around: &mut Surroundings<'_>) -> bool {
+        let now = around.now;
+        match self.held.get(key).filter(|entry| entry.ends() > now) {
+            Some(entry) => !entry.is_of(lock, token) && !entry.is_named(token),
+            None => {
+                let next = self.pass_on(key, Some(token), around);
+                if next == Some(token) {
+                    // Its turn has come here, and others must not pass it while it waits elsewhere.
+                    self.held.insert(key.clone(), Entry::One { token, ends: now + token.claim() });
+                }
+                next.is_some_and(|next| next != token)
+            }
         }
     }
 
-    fn give(&mut self, lock: &Lock, token: Token, now: Time) -> Answer {
+    /// Waits for one of the keys: keeps what was granted before it in their order, and gives back what comes after.
+    fn wait(&mut self, keys: &[Arc<str>], token: Token, taken: usize, around: &mut Surroundings<'_>) {
+        for (place, key) in keys.iter().enumerate().filter(|(place, _)| *place != taken) {
+            self.leave(key, token);
+            let Some(Entry::One { ends, .. }) =
+                self.held.get_mut(key).filter(|entry| entry.is_named(token) && entry.ends() > around.now)
+            else {
+                continue;
+            };
+            if place < taken {
+                *ends = (around.now + token.claim()).max(*ends);
+            } else {
+                self.free(key, around);
+            }
+        }
+        let Some(key) = keys.get(taken) else { return };
+        let queue = self.queues.entry(key.clone()).or_default();
+        if queue.contains(&token) {
+            return;
+        }
+        queue.push_back(token);
+        if queue.len() == 1 {
+            self.want(key, around);
+        }
+    }
+
+    fn beat(&mut self, key: &Arc<str>, token: Token, block: u32, around: &mut Surroundings<'_>) -> Answer {
+        let now = around.now;
+        let holder = self.held.get(key).filter(|entry| entry.ends() > now);
+        if let Some(entry) = holder.filter(|entry| entry.is_named(token)) {
+            let left = Some(entry.ends().since(now));
+            return Answer::Granted { last: self.fence(block), left, more: self.queues.contains_key(key), holds: 1 };
+        }
+        let free = holder.is_none();
+        if !self.queues.get(key).is_some_and(|queue| queue.contains(&token)) {
+            return Answer::NotOurs;
+        }
+        if free && self.pass_on(key, Some(token), around) == Some(token) {
+            self.held.insert(key.clone(), Entry::One { token, ends: now + token.claim() });
+            let (last, more) = (self.fence(block), self.queues.contains_key(key));
+            return Answer::Granted { last, left: Some(token.claim()), more, holds: 1 };
+        }
+        if !free && self.is_first(key, token) {
+            self.want(key, around);
+        }
+        self.refused(key, token, now)
+    }
+
+    fn refused(&mut self, key: &Arc<str>, token: Token, now: Time) -> Answer {
+        let entry = self.held.get(key).filter(|entry| entry.ends() > now);
+        let left = entry.map(|entry| entry.ends().since(now).as_millis() as u64);
+        let holder = entry.map(Entry::holder).unwrap_or_default();
+        Answer::Taken { left, holder, mark: self.fence(0), first: self.is_first(key, token) }
+    }
+
+    fn give(&mut self, lock: &Lock, token: Token, around: &mut Surroundings<'_>) -> Answer {
         let mut all = true;
         for key in lock.keys.as_slice() {
-            match self.held.get_mut(key).filter(|entry| entry.has(lock, token, now)) {
+            self.leave(key, token);
+            match self.held.get_mut(key).filter(|entry| entry.ends() > around.now) {
+                Some(entry) if !entry.has(lock, token, around.now) => {
+                    all = false;
+                    // Granted in the queue, and not yet its owner's.
+                    if entry.is_named(token) {
+                        self.free(key, around);
+                    }
+                }
                 None => all = false,
                 Some(Entry::Owner { holds, .. }) if holds.len() > 1 => {
                     holds.remove(&token);
                 }
-                Some(_) => {
-                    self.held.remove(key);
-                }
+                Some(_) => self.free(key, around),
             }
         }
-        if all { Answer::Done(1) } else { Answer::NotOurs }
+        if all { Answer::Done } else { Answer::NotOurs }
+    }
+
+    /// Gives a key that nobody has any more to the first in its queue who can be told, and returns its token. To `me` nothing
+    /// is given: that is for the caller.
+    fn pass_on(&mut self, key: &Arc<str>, me: Option<Token>, around: &mut Surroundings<'_>) -> Option<Token> {
+        self.held.remove(key);
+        loop {
+            let queue = self.queues.get_mut(key)?;
+            let first = queue.pop_front();
+            if queue.is_empty() {
+                self.queues.remove(key);
+            }
+            let first = first?;
+            if Some(first) == me {
+                return me;
+            }
+            if first.is_told() && !(around.reaches)(first.core()) {
+                continue;
+            }
+            self.held.insert(key.clone(), Entry::One { token: first, ends: around.now + first.claim() });
+            let push = Push {
+                last: self.fence(PUSHED_BLOCK),
+                block: PUSHED_BLOCK,
+                more: self.queues.contains_key(key),
+            };
+            if first.is_told() {
+                around.signals.push(Signal { key: key.clone(), token: first, news: News::Granted(push) });
+            }
+            return Some(first);
+        }
+    }
+
+    /// Frees a key for whoever comes next.
+    fn free(&mut self, key: &Arc<str>, around: &mut Surroundings<'_>) {
+        self.pass_on(key, None, around);
+    }
+
+    /// Tells the holder that somebody waits.
+    fn want(&self, key: &Arc<str>, around: &mut Surroundings<'_>) {
+        if let Some(Entry::One { token, .. }) = self.held.get(key)
+            && token.is_told()
+        {
+            around.signals.push(Signal { key: key.clone(), token: *token, news: News::Wanted });
+        }
+    }
+
+    fn leave(&mut self, key: &Arc<str>, token: Token) {
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.retain(|other| *other != token);
+            if queue.is_empty() {
+                self.queues.remove(key);
+            }
+        }
+    }
+
+    fn is_first(&self, key: &Arc<str>, token: Token) -> bool {
+        self.queues.get(key).and_then(VecDeque::front) == Some(&token)
+    }
+
+    fn is_wanted(&self, lock: &Lock) -> bool {
+        lock.keys.as_slice().iter().any(|key| self.queues.contains_key(key))
     }
 
     fn swap(&mut self, lock: &Lock, token: Token, to: Token, ttl: Ttl, now: Time) -> Answer {
@@ -142,7 +283,7 @@ impl Locks {
             return Answer::NotOurs;
         }
         self.hold(lock, to, ttl.forgotten(now));
-        Answer::Done(1)
+        Answer::Done
     }
 
     fn has(&self, lock: &Lock, token: Token, now: Time) -> bool {
@@ -186,10 +327,9 @@ impl Locks {
     }
 
     fn sweep(&mut self, now: Time) {
-        if self.held.len() + self.wanted.len() >= self.sweep_at.max(64) {
+        if self.held.len() >= self.sweep_at.max(64) {
             self.held.retain(|_, entry| entry.ends() > now);
-            self.wanted.retain(|_, (_, until)| *until > now);
-            self.sweep_at = 2 * (self.held.len() + self.wanted.len());
+            self.sweep_at = 2 * self.held.len();
         }
     }
 }
@@ -201,6 +341,11 @@ impl Entry {
             Entry::One { token: holder, .. } => lock.owner.is_none() && *holder == token,
             Entry::Owner { name, .. } => lock.owner.as_ref() == Some(name),
         }
+    }
+
+    /// Whether it bears the name of a turn, as what was granted in the queue does.
+    fn is_named(&self, token: Token) -> bool {
+        matches!(self, Entry::One { token: holder, .. } if *holder == token)
     }
 
     /// Whether a turn has it.

@@ -8,31 +8,69 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
-use self::locks::Locks;
-use super::{Command, Inbox, Reply, Store};
+use self::locks::{Locks, Surroundings};
+use super::{Command, Inbox, Reply, Signal, Store};
 use crate::clock::Time;
+use crate::lease::CoreId;
 
 /// One store by its name; all of a process that use the name share it.
 pub struct Memory {
-    locks: Arc<Mutex<Locks>>,
+    place: Arc<Place>,
     name: String,
+    core: CoreId,
     inbox: Weak<dyn Inbox>,
     pending: Mutex<Vec<Command>>,
     executed: AtomicU64,
 }
 
+#[derive(Default)]
+struct Place {
+    locks: Mutex<Locks>,
+    /// Who can be told.
+    inboxes: Mutex<HashMap<CoreId, Weak<dyn Inbox>>>,
+}
+
 impl Memory {
-    /// The store called `name`; answers go to `inbox`.
-    pub fn new(name: &str, inbox: Weak<dyn Inbox>) -> Arc<Memory> {
-        static STORES: OnceLock<Mutex<HashMap<String, Arc<Mutex<Locks>>>>> = OnceLock::new();
-        let locks = STORES.get_or_init(Mutex::default).lock().entry(name.to_owned()).or_default().clone();
+    /// The store called `name`; answers go to `inbox`, which is told what `core` is.
+    pub fn new(name: &str, core: CoreId, inbox: Weak<dyn Inbox>) -> Arc<Memory> {
+        static PLACES: OnceLock<Mutex<HashMap<String, Arc<Place>>>> = OnceLock::new();
+        let place = PLACES.get_or_init(Mutex::default).lock().entry(name.to_owned()).or_default().clone();
+        place.inboxes.lock().insert(core, inbox.clone());
         Arc::new(Memory {
-            locks,
+            place,
             name: name.to_owned(),
+            core,
             inbox,
             pending: Mutex::new(Vec::new()),
             executed: AtomicU64::new(0),
         })
+    }
+
+    /// Executes what was added, and returns the answers and whom to tell what.
+    fn execute(&self) -> (Vec<Reply>, Vec<(Arc<dyn Inbox>, Signal)>) {
+        let now = Time::now();
+        let mut locks = self.place.locks.lock();
+        let commands = std::mem::take(&mut *self.pending.lock());
+        if commands.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let mut signals = Vec::new();
+        let inbox = |core: CoreId| self.place.inboxes.lock().get(&core).and_then(Weak::upgrade);
+        let reaches = |core| inbox(core).is_some();
+        let mut around = Surroundings { now, reaches: &reaches, signals: &mut signals };
+        let answer = |command| {
+            let answer = locks.execute(&command, &mut around);
+            Reply { command, sent: now, answer }
+        };
+        let replies = commands.into_iter().map(answer).collect();
+        let signals = signals.into_iter().filter_map(|signal| inbox(signal.token.core()).zip(Some(signal)));
+        (replies, signals.collect())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.place.inboxes.lock().remove(&self.core);
     }
 }
 
@@ -44,24 +82,16 @@ impl Store for Memory {
     fn flush(&self) {
         // Until nothing is left: an answer may bring new commands.
         loop {
-            let now = Time::now();
-            let replies: Vec<Reply> = {
-                let mut locks = self.locks.lock();
-                let commands = std::mem::take(&mut *self.pending.lock());
-                commands
-                    .into_iter()
-                    .map(|command| {
-                        let answer = locks.execute(&command, now);
-                        Reply { command, sent: now, answer }
-                    })
-                    .collect()
-            };
+            let (replies, signals) = self.execute();
             if replies.is_empty() {
                 return;
             }
             self.executed.fetch_add(replies.len() as u64, Ordering::Relaxed);
             if let Some(inbox) = self.inbox.upgrade() {
                 inbox.replies(replies);
+            }
+            for (inbox, signal) in signals {
+                inbox.signal(signal);
             }
         }
     }

@@ -1,11 +1,13 @@
 //! A burst of commands as one call of a script: what Redis pays for a call is paid once for all of them.
 
+use std::time::Duration;
+
 use redis::{Cmd, Value};
 
 use super::script::Kind;
 use super::shared;
 use crate::clock::Time;
-use crate::lease::{Attempt, Op, Token};
+use crate::lease::{CoreId, Op, Token};
 use crate::store::{Answer, Command, Reply, Trouble};
 
 /// A script that runs for long keeps all clients of the server waiting: about 0.3 ms for the largest burst.
@@ -16,11 +18,15 @@ const LARGEST_OF_KEEPS: usize = 250;
 /// The floor that makes every fencing number be compared with the server's clock.
 pub(super) const NO_FLOOR: u64 = 1 << 53;
 
-/// Names of the keys that belong to no single lock. On one server one fence counter serves all locks of a prefix.
+/// Names of what stands beside locks. On one server one fence counter serves all locks of a prefix.
 #[derive(Debug)]
 pub(super) struct Names {
+    /// Of all keys.
+    prefix: String,
     pub(super) fence: String,
-    pub(super) wanted: String,
+    queue: String,
+    /// Goes before the id of a core: where it is told.
+    pub(super) channels: String,
     /// Goes before the key of a lock, prefix included: its holds, if turns hold it together.
     pub(super) holds: String,
 }
@@ -28,11 +34,30 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn new(prefix: &str) -> Names {
         Names {
+            prefix: prefix.to_owned(),
             fence: format!("{prefix}~f{{0}}"),
-            wanted: format!("{prefix}~w{{0}}"),
+            queue: format!("{prefix}~q{{0}}"),
+            channels: format!("{prefix}~s{{0}}"),
             holds: format!("{prefix}~h{{0}}"),
         }
     }
+
+    pub(super) fn channel(&self, core: CoreId) -> String {
+        format!("{}{core}", self.channels)
+    }
+
+    /// Appends the queue of those who wait for a lock.
+    fn write_queue(&self, key: &str, text: &mut String) {
+        text.clear();
+        text.push_str(&self.queue);
+        text.push_str(key.strip_prefix(&*self.prefix).unwrap_or(key));
+    }
+}
+
+/// Adds the name of the queue of a lock.
+pub(super) fn add_queue(call: &mut Cmd, names: &Names, key: &str, text: &mut String) {
+    names.write_queue(key, text);
+    call.arg(&**text);
 }
 
 /// Commands that travel together.
@@ -79,29 +104,31 @@ pub(super) fn call(burst: &Burst, names: &Names, how: &str, script: &str) -> Cmd
 }
 
 fn add_plain(call: &mut Cmd, burst: &Burst, names: &Names) {
-    call.arg(burst.commands.len() + 1).arg(&names.fence);
+    let mut text = String::with_capacity(64);
+    call.arg(2 * burst.commands.len() + 1).arg(&names.fence);
     for command in &burst.commands {
         for key in command.lock.keys.as_slice() {
             call.arg(&**key);
+            add_queue(call, names, key, &mut text);
         }
     }
-    call.arg(burst.floor).arg(&names.wanted);
-    let mut text = String::with_capacity(64);
+    call.arg(burst.floor).arg(&names.channels);
     for Command { token, op, .. } in &burst.commands {
         call.arg(letter(op));
         add_token(call, *token, &mut text);
-        add_rest(call, op, &mut text);
+        match op {
+            Op::Beat { block, .. } => {
+                call.arg(*block);
+            }
+            op => add_rest(call, op, &mut text),
+        }
     }
 }
 
-pub(super) fn letter(op: &Op) -> &'static str {
+fn letter(op: &Op) -> &'static str {
     match op {
-        Op::Take { attempt: Attempt::First, .. } => "t",
-        Op::Take { attempt: Attempt::Again, .. } => "p",
-        Op::Take { attempt: Attempt::AfterOwnTurn, .. } => "r",
-        Op::Give { .. } => "g",
-        Op::Keep { .. } => "k",
-        Op::Swap { .. } | Op::Park { .. } | Op::Adopt { .. } => "s",
+        Op::Beat { .. } => "b",
+        op => shared::letter(op),
     }
 }
 
@@ -114,7 +141,7 @@ pub(super) fn add_token(call: &mut Cmd, token: Token, text: &mut String) {
 /// What follows the letter and the token.
 pub(super) fn add_rest(call: &mut Cmd, op: &Op, text: &mut String) {
     match op {
-        Op::Take { ttl, block, .. } | Op::Keep { ttl, block } => {
+        Op::Take { ttl, block, .. } | Op::Beat { ttl, block } | Op::Keep { ttl, block } => {
             call.arg(ttl.server_millis()).arg(*block);
         }
         Op::Swap { to, ttl } | Op::Park { to, rest: ttl, .. } | Op::Adopt { to, ttl } => {
@@ -146,35 +173,53 @@ pub(super) fn answers(burst: Burst, sent: Time, value: Value) -> (Vec<Reply>, Op
 }
 
 fn answer(op: &Op, value: Value, number: &mut Option<u64>) -> Answer {
-    match (op, value) {
-        (_, Value::ServerError(error)) => {
-            Answer::Failed(Trouble::from_server(error.code(), error.details().unwrap_or("")))
+    let answer = match value {
+        Value::ServerError(error) => {
+            return Answer::Failed(Trouble::from_server(error.code(), error.details().unwrap_or("")));
         }
-        (Op::Take { .. }, Value::Int(last)) => {
-            number.get_or_insert(last as u64);
-            Answer::Done(last as u64)
-        }
-        (Op::Take { .. }, Value::Array(parts)) if parts.len() == 2 => match <[Value; 2]>::try_from(parts) {
-            Ok([Value::Int(last), Value::Int(holds)]) => {
-                number.get_or_insert(last as u64);
-                Answer::Joined { last: last as u64, holds: holds as u32 }
-            }
-            Ok(parts) => Answer::Failed(unexpected(&Value::Array(parts.into()))),
-            Err(parts) => Answer::Failed(unexpected(&Value::Array(parts))),
-        },
-        (Op::Take { .. }, Value::Array(parts)) => match <[Value; 3]>::try_from(parts) {
-            Ok([Value::Int(mark), Value::Int(left), Value::BulkString(holder)]) => {
+        Value::Int(0) => return Answer::NotOurs,
+        Value::Int(last) => done(op, &[last]),
+        Value::Array(parts) => match <[Value; 4]>::try_from(parts) {
+            Ok([Value::Int(mark), Value::Int(left), Value::BulkString(holder), Value::Int(first)]) => {
                 number.get_or_insert(mark as u64);
                 let holder = String::from_utf8_lossy(&holder).into_owned();
-                Answer::Taken { left: u64::try_from(left).ok(), holder }
+                let left = u64::try_from(left).ok();
+                return Answer::Taken { left, holder, mark: mark as u64, first: first == 1 };
             }
-            Ok(parts) => Answer::Failed(unexpected(&Value::Array(parts.into()))),
-            Err(parts) => Answer::Failed(unexpected(&Value::Array(parts))),
+            Ok(parts) => done(op, &integers(&parts)),
+            Err(parts) => done(op, &integers(&parts)),
         },
-        (_, Value::Int(0)) => Answer::NotOurs,
-        (_, Value::Int(last)) => Answer::Done(last as u64),
-        (_, other) => Answer::Failed(unexpected(&other)),
+        other => return Answer::Failed(unexpected(&other)),
+    };
+    match answer {
+        Some(answer) => {
+            if let Answer::Granted { last, .. } = answer {
+                number.get_or_insert(last);
+            }
+            answer
+        }
+        None => Answer::Failed(Trouble::definite("EPROTO", "the server answered a script in an unknown form")),
     }
+}
+
+fn integers(parts: &[Value]) -> Vec<i64> {
+    parts.iter().filter_map(|part| if let Value::Int(number) = part { Some(*number) } else { None }).collect()
+}
+
+/// What a command came to that was carried out.
+fn done(op: &Op, numbers: &[i64]) -> Option<Answer> {
+    let last = *numbers.first()? as u64;
+    let more = numbers.get(1) == Some(&1);
+    Some(match op {
+        Op::Take { .. } | Op::Beat { .. } => Answer::Granted {
+            last,
+            left: numbers.get(2).and_then(|left| u64::try_from(*left).ok()).map(Duration::from_millis),
+            more,
+            holds: numbers.get(3).map_or(1, |holds| *holds as u32),
+        },
+        Op::Keep { .. } => Answer::Kept { last, more },
+        Op::Give { .. } | Op::Swap { .. } | Op::Park { .. } | Op::Adopt { .. } => Answer::Done,
+    })
 }
 
 fn unexpected(value: &Value) -> Trouble {
@@ -191,7 +236,7 @@ mod tests {
     use crate::store::{Keys, Lock};
 
     fn command(number: u64, op: Op) -> Command {
-        let token = Turns::new(CoreId::new(number.into())).next(std::time::Duration::ZERO);
+        let token = Turns::new(CoreId::new(number.into())).next(Duration::ZERO, true);
         Command { lock: Lock::plain("k".into()), lease: 0, token, op, caller: None }
     }
 

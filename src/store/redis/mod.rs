@@ -3,6 +3,7 @@
 mod burst;
 mod script;
 mod shared;
+mod signal;
 mod single;
 
 pub use single::Single;

@@ -16,10 +16,10 @@ pub(super) enum Kind {
 }
 
 const PLAIN: &str =
-    concat!(include_str!("scripts/lean.lua"), include_str!("scripts/fence.lua"), include_str!("scripts/burst.lua"));
+    concat!(include_str!("scripts/lean.lua"), include_str!("scripts/queue.lua"), include_str!("scripts/burst.lua"));
 const SHARED: &str = concat!(
     include_str!("scripts/shared.lua"),
-    include_str!("scripts/fence.lua"),
+    include_str!("scripts/queue.lua"),
     include_str!("scripts/shared-commands.lua")
 );
 

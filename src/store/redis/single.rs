@@ -1,4 +1,4 @@
-//! One server: every lock in it, one connection to it.
+//! One server: every lock in it, one connection to it for commands and one for what it says of its own accord.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -9,13 +9,16 @@ use redis::{Cmd, Value};
 
 use super::burst::{self, Burst, NO_FLOOR, Names};
 use super::script::Kind;
+use super::signal;
 use crate::clock::Time;
-use crate::link::{Endpoint, Link, Owner};
+use crate::lease::CoreId;
+use crate::link::{Endpoint, Link, Owner, Subscriber, Subscription};
 use crate::store::{Answer, Command, Inbox, Reply, Store, Trouble};
 
 /// A store in one Redis or Valkey server.
 pub struct Single {
     link: Link<Burst>,
+    signals: Subscription,
     inbox: Weak<dyn Inbox>,
     /// Added and not yet sent. Locked for moments only, also while the wire is.
     pending: Mutex<Vec<Command>>,
@@ -24,13 +27,15 @@ pub struct Single {
 }
 
 impl Single {
-    /// Keys get `prefix` where the store names them itself; answers go to `inbox`.
-    pub fn new(endpoint: Endpoint, prefix: &str, inbox: Weak<dyn Inbox>) -> Arc<Single> {
+    /// Keys get `prefix` where the store names them itself; answers go to `inbox`, which is told what `core` is.
+    pub fn new(endpoint: Endpoint, prefix: &str, core: CoreId, inbox: Weak<dyn Inbox>) -> Arc<Single> {
+        let names = Names::new(prefix);
         Arc::new_cyclic(|single: &Weak<Single>| Single {
-            link: Link::new(endpoint, single.clone()),
+            link: Link::new(endpoint.clone(), single.clone()),
+            signals: Subscription::new(endpoint, names.channel(core), single.clone()),
             inbox,
             pending: Mutex::new(Vec::new()),
-            names: Names::new(prefix),
+            names,
             floor: Floor::default(),
         })
     }
@@ -78,6 +83,11 @@ impl Store for Single {
 
     fn wake(&self) {
         self.link.wake();
+        self.signals.wake();
+    }
+
+    fn listen(&self) {
+        self.signals.wake();
     }
 
     fn place(&self) -> String {
@@ -145,6 +155,33 @@ impl Owner<Burst> for Single {
         if let Some(inbox) = self.inbox.upgrade() {
             inbox.replies(replies);
         }
+    }
+}
+
+impl Subscriber for Single {
+    fn subscribed(&self) {
+        if let Some(inbox) = self.inbox.upgrade() {
+            inbox.told(Ok(()));
+        }
+    }
+
+    fn unsubscribed(&self, trouble: &Trouble) -> bool {
+        let Some(inbox) = self.inbox.upgrade() else {
+            return false;
+        };
+        inbox.told(Err(trouble));
+        inbox.wanted()
+    }
+
+    fn message(&self, payload: &[u8]) {
+        let signal = std::str::from_utf8(payload).ok().and_then(signal::parse);
+        if let Some((signal, inbox)) = signal.zip(self.inbox.upgrade()) {
+            inbox.signal(signal);
+        }
+    }
+
+    fn listens(&self) -> bool {
+        self.inbox.upgrade().is_some_and(|inbox| inbox.wanted())
     }
 }
 

@@ -1,13 +1,14 @@
 
 local now -- in milliseconds, of the server
 
--- What the holds make of a lock: gone without any, else it lasts as long as the longest. Returns how many there are.
-local function settle(lock, holds, value)
+-- What the holds make of a lock: free without any, else it lasts as long as the longest. Returns how many there are.
+local function settle(lock, queue, holds, value)
   call('ZREMRANGEBYSCORE', holds, '-inf', now)
   local longest = call('ZREVRANGE', holds, 0, 0, 'WITHSCORES')[2]
   if call('GET', lock) ~= value then return 0 end
   if not longest then
-    call('DEL', lock, holds)
+    call('DEL', holds)
+    free(lock, queue)
     return 0
   end
   call('PEXPIRE', lock, longest - now)
@@ -34,72 +35,93 @@ local function all(locks, holds, value, token)
   return true
 end
 
-local function take(locks, holds, value, how, token, ttl, block)
-  local holder, left
-  for _, lock in ipairs(locks) do
-    local other, behind = call('GET', lock), false
-    if how == 'r' and other ~= value then
-      -- Another process asked in vain during our turn: it comes first.
-      local mark = call('GET', wanted .. lock)
-      behind = mark and string.sub(mark, 1, identity) ~= string.sub(token, 1, identity)
-      if behind then other = other or '' end
+-- The first lock that somebody else has.
+local function taken(locks, queues, value, token)
+  for i, lock in ipairs(locks) do
+    local holder = call('GET', lock)
+    if not holder then
+      holder = pass_on(lock, queues[i], token)
+      if holder == token then
+        -- Its turn has come here, and others must not pass it while it waits elsewhere.
+        local _, _, claim = parts(token)
+        call('SET', lock, token, 'PX', claim)
+      end
     end
-    if other and other ~= value then
-      local rest = call('PTTL', lock)
-      -- All of them must be free: the last one counts, unless one may be released at any time.
-      if not holder then left = rest elseif left >= 0 then left = rest < 0 and rest or math.max(left, rest) end
-      if not holder or holder == '' then holder = other end
-      if not behind and string.sub(other, 1, 4) == 'hf1.' then call('SET', wanted .. lock, token, 'PX', 1500) end
+    if holder and holder ~= value and holder ~= token then return i, holder end
+  end
+end
+
+-- Waits for lock `i`: keeps what it was granted before it in the order, and gives back what comes after.
+local function wait(locks, queues, token, i, holder)
+  local _, _, claim = parts(token)
+  for j, lock in ipairs(locks) do
+    if j ~= i then
+      call('ZREM', queues[j], token)
+      if call('GET', lock) == token then
+        if j < i then raise(lock, claim) else free(lock, queues[j]) end
+      end
     end
   end
-  if holder then return { fence(0), left, holder } end
+  enqueue(locks[i], queues[i], token, holder)
+end
+
+local function take(locks, queues, holds, value, token, ttl, block, waits)
+  local i, holder = taken(locks, queues, value, token)
+  if i then
+    if waits then wait(locks, queues, token, i, holder) end
+    return refused(locks[i], queues[i], token)
+  end
   local count = 1
   for i, lock in ipairs(locks) do
-    if not call('GET', lock) then
+    if call('GET', lock) == value then
+      raise(lock, ttl)
+    else
+      call('ZREM', queues[i], token)
       -- First: without memory nothing must be written before this is refused.
       call('SET', lock, value, 'PX', ttl)
       if holds[i] then call('DEL', holds[i]) end
-      if how == 'p' and call('GET', wanted .. lock) == token then call('DEL', wanted .. lock) end
-    else
-      raise(lock, ttl)
     end
     if holds[i] then
       hold(holds[i], token, ttl)
-      count = math.max(count, settle(lock, holds[i], value))
+      count = math.max(count, settle(lock, queues[i], holds[i], value))
     end
   end
-  return { fence(block), count }
+  return { fence(block), 0, -1, count }
 end
 
-local function give(locks, holds, value, token)
+local function give(locks, queues, holds, value, token)
   local mine = 1
   for i, lock in ipairs(locks) do
+    call('ZREM', queues[i], token)
     if not has(lock, holds[i], value, token) then
       mine = 0
+      -- Granted in the queue, and not yet its owner's.
+      if holds[i] and call('GET', lock) == token then free(lock, queues[i]) end
     elseif holds[i] then
       call('ZREM', holds[i], token)
-      settle(lock, holds[i], value)
+      settle(lock, queues[i], holds[i], value)
     else
-      call('DEL', lock)
+      free(lock, queues[i])
     end
   end
   return mine
 end
 
-local function keep(locks, holds, value, token, ttl, block)
+local function keep(locks, queues, holds, value, token, ttl, block)
   if not all(locks, holds, value, token) then return 0 end
+  local wanted = 0
   for i, lock in ipairs(locks) do
     raise(lock, ttl)
     if holds[i] then
       hold(holds[i], token, ttl)
-      settle(lock, holds[i], value)
+      settle(lock, queues[i], holds[i], value)
     end
+    wanted = math.max(wanted, call('EXISTS', queues[i]))
   end
-  if block > 0 then return fence(block) end
-  return 1
+  return { block > 0 and fence(block) or 1, wanted }
 end
 
-local function swap(locks, holds, value, token, new, ttl)
+local function swap(locks, queues, holds, value, token, new, ttl)
   -- Without an owner the name is the value.
   local after = holds[1] and value or new
   if all(locks, holds, value, token) then
@@ -107,15 +129,16 @@ local function swap(locks, holds, value, token, new, ttl)
       if holds[i] then
         call('ZREM', holds[i], token)
         hold(holds[i], new, ttl)
-        settle(lock, holds[i], value)
+        settle(lock, queues[i], holds[i], value)
       else
         call('SET', lock, new, 'PX', ttl)
       end
     end
     return 1
   end
-  if all(locks, holds, after, new) then return keep(locks, holds, after, new, ttl, 0) end
-  return 0
+  if not all(locks, holds, after, new) then return 0 end
+  keep(locks, queues, holds, after, new, ttl, 0)
+  return 1
 end
 
 local t = call('TIME')
@@ -125,24 +148,25 @@ local answers, at, key = {}, 3, 2
 while at <= #ARGV do
   local how, token, owner, count = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
   local value = owner == '' and token or 'hf1.o.' .. owner
-  local locks, holds = {}, {}
+  local locks, queues, holds = {}, {}, {}
   for i = 1, count do
     locks[i] = KEYS[key + i - 1]
-    if owner ~= '' then holds[i] = KEYS[key + count + i - 1] end
+    queues[i] = KEYS[key + count + i - 1]
+    if owner ~= '' then holds[i] = KEYS[key + 2 * count + i - 1] end
   end
-  key = key + (owner == '' and count or 2 * count)
+  key = key + (owner == '' and 2 * count or 3 * count)
   at = at + 4
   local ok, answer
   if how == 'g' then
-    ok, answer = pcall(give, locks, holds, value, token)
+    ok, answer = pcall(give, locks, queues, holds, value, token)
   elseif how == 'k' then
-    ok, answer = pcall(keep, locks, holds, value, token, tonumber(ARGV[at]), tonumber(ARGV[at + 1]))
+    ok, answer = pcall(keep, locks, queues, holds, value, token, tonumber(ARGV[at]), tonumber(ARGV[at + 1]))
     at = at + 2
   elseif how == 's' then
-    ok, answer = pcall(swap, locks, holds, value, token, ARGV[at], tonumber(ARGV[at + 1]))
+    ok, answer = pcall(swap, locks, queues, holds, value, token, ARGV[at], tonumber(ARGV[at + 1]))
     at = at + 2
   else
-    ok, answer = pcall(take, locks, holds, value, how, token, tonumber(ARGV[at]), tonumber(ARGV[at + 1]))
+    ok, answer = pcall(take, locks, queues, holds, value, token, tonumber(ARGV[at]), tonumber(ARGV[at + 1]), how == 'w')
     at = at + 2
   end
   answers[#answers + 1] = answered(ok, answer)

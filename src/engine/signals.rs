@@ -1,0 +1,111 @@
+//! What the store says of its own accord, and whether it can.
+
+use std::time::Duration;
+
+use super::Event;
+use super::state::State;
+use super::timers::Timer;
+use crate::clock::Time;
+use crate::lease::{Op, Token, Ttl};
+use crate::link::Trouble;
+use crate::store::{Command, Lock, News, Signal};
+
+/// How long the first connection for commands waits for that for signals, so that the first turns can be told: the two are
+/// begun together.
+const OPENING: Duration = Duration::from_millis(100);
+
+/// Whether we can be told by push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signals {
+    /// Nothing has come of it yet.
+    Unknown,
+    Come,
+    /// They did, until a moment ago.
+    Broken,
+    /// They can't, and managers have been told.
+    Fail,
+}
+
+impl State {
+    pub(super) fn signal(&mut self, signal: Signal, now: Time) {
+        let Signal { key, token, news } = signal;
+        let index = self.lease_by_token(&key, token);
+        match (news, index) {
+            (News::Granted(push), Some(index)) => {
+                let plain = self.leases.get(index).is_some_and(|entry| entry.lock.plain_key().is_some());
+                self.drive(index, now, |lease, cx| match plain {
+                    true => lease.told(token, push, cx),
+                    // One of several keys, or one that is still to be made its owner's.
+                    false => {
+                        lease.look_now(token, cx);
+                        true
+                    }
+                });
+            }
+            // Nobody waits for it any more: it goes on to the next.
+            (News::Granted(_), None) => {
+                let ttl = Ttl::from_millis(token.claim().as_millis() as u32);
+                let op = Op::Give { ttl, tainted: None };
+                self.give_now(Command { lock: Lock::plain(key), lease: usize::MAX, token, op, caller: None }, now);
+            }
+            (News::Wanted, Some(index)) => {
+                self.drive(index, now, |lease, _| lease.wanted(token));
+            }
+            (News::Wanted, None) => {}
+        }
+    }
+
+    fn lease_by_token(&self, key: &str, token: Token) -> Option<usize> {
+        let is_it = |index: &usize| self.leases.get(*index).is_some_and(|entry| entry.lease.token() == Some(token));
+        let several = || {
+            let several = self.leases.iter().filter(|(_, entry)| entry.lock.plain_key().is_none());
+            several.map(|(index, _)| index).find(is_it)
+        };
+        self.lease_of_key(key).filter(is_it).or_else(several)
+    }
+
+    /// There is a connection for commands.
+    pub(super) fn connected(&mut self, now: Time) {
+        if self.signals == Signals::Unknown {
+            self.timers.set(Timer::Opening, &mut self.opening, Some(now + OPENING));
+        } else {
+            self.went_up(now);
+        }
+    }
+
+    /// Nothing is waited for any longer, or the connection is gone.
+    pub(super) fn opened(&mut self) -> bool {
+        let was_opening = self.opening.is_some();
+        self.timers.set(Timer::Opening, &mut self.opening, None);
+        was_opening
+    }
+
+    /// Signals can come from now on, or can't for a while.
+    pub(super) fn can_be_told(&mut self, able: Result<(), &Trouble>, now: Time) {
+        let before = self.signals;
+        let connected = self.up || self.opening.is_some();
+        self.signals = match able {
+            Ok(()) => Signals::Come,
+            Err(_) if before == Signals::Come => Signals::Broken,
+            Err(_) if before == Signals::Fail || connected => Signals::Fail,
+            Err(_) => Signals::Broken,
+        };
+        if let Err(trouble) = able
+            && self.signals == Signals::Fail
+            && before != Signals::Fail
+        {
+            self.tell_managers(&Event::Fallback(trouble.clone()));
+        }
+        if self.opened() {
+            self.went_up(now);
+        } else if self.up {
+            // What was said in between was lost, and who couldn't be told has lost its place.
+            let all: Vec<usize> = self.leases.iter().map(|(index, _)| index).collect();
+            for index in all {
+                if let Some(token) = self.leases.get(index).and_then(|entry| entry.lease.token()) {
+                    self.drive(index, now, |lease, cx| lease.look_now(token, cx));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What the scripts publish.
+
+use crate::lease::{Push, Token};
+use crate::store::{News, Signal};
+
+/// `g token last block more key` or `w token key`; `None` if it is neither, as from a release that says other things.
+pub(super) fn parse(text: &str) -> Option<Signal> {
+    let (kind, rest) = text.split_once(' ')?;
+    let (token, rest) = rest.split_once(' ')?;
+    let token = Token::parse(token)?;
+    let (news, key) = match kind {
+        "g" => {
+            let (last, rest) = rest.split_once(' ')?;
+            let (block, rest) = rest.split_once(' ')?;
+            let (more, key) = rest.split_once(' ')?;
+            let push = Push { last: last.parse().ok()?, block: block.parse().ok()?, more: more == "1" };
+            (News::Granted(push), key)
+        }
+        "w" => (News::Wanted, rest),
+        _ => return None,
+    };
+    Some(Signal { key: key.into(), token, news })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_may_have_blanks() {
+        let token = "hf1.h.00000000000000000000000000000abc.2.3100";
+        let signal = parse(&format!("g {token} 1796052001232567 16 1 lock:a b ")).unwrap();
+        assert_eq!((&*signal.key, signal.token.to_string()), ("lock:a b ", token.to_owned()));
+        let News::Granted(push) = signal.news else { panic!("{signal:?}") };
+        assert_eq!((push.last, push.block, push.more), (1_796_052_001_232_567, 16, true));
+        assert!(matches!(parse(&format!("w {token} k")).unwrap().news, News::Wanted));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_nothing() {
+        for text in ["", "g", "g hf2.h.1.2.3 1 1 1 k", "x hf1.h.00000000000000000000000000000abc.2.3100 k"] {
+            assert!(parse(text).is_none(), "{text}");
+        }
+    }
+}
