@@ -217,6 +217,8 @@ export interface Stats {
   handedOn: number
   fromQueue: number
   polled: number
+  /** Of `acquired`: grants that went on to others because the event loop was blocked and didn't fetch them; the caller waited again at its place. */
+  abandoned: number
   /** Acquisitions that gave up: by `timeout` or a strategy's end, and by other errors or aborts. A try that found the lock taken counts as `busy`. */
   timeouts: number
   busy: number
@@ -432,7 +434,15 @@ export interface PollStrategy {
  * Those that poll stand in the same queue, and find their turn by asking: until they do, the lock is kept for them, and idle. A pause
  * never outlasts the holder's lease.
  */
-export type Strategy = 'handoff' | 'adaptive' | 'fixed' | 'spin' | 'backoff' | 'hybrid' | 'spin-subscribe' | PollStrategy
+export type Strategy =
+  | 'handoff'
+  | 'adaptive'
+  | 'fixed'
+  | 'spin'
+  | 'backoff'
+  | 'hybrid'
+  | 'spin-subscribe'
+  | PollStrategy
 
 export interface AcquireOptions extends LockOptions {
   /** How long to wait, ms. 0: one attempt. `Infinity` is allowed. Default 10 000. */

@@ -15,6 +15,7 @@ const { libc, triple } = require('./platform')
 
 /** What a record says; the numbers are those of addon/src/records.rs. */
 const CODE = {
+  WITHDRAWN: 0,
   GRANTED: 1,
   BUSY: 2,
   TIMED_OUT: 3,
@@ -175,6 +176,7 @@ function fetchAll() {
       const count = addon.drain(half, buffer)
       if (count === 0) return
       for (let i = 0; i < count * WIDTH; i += WIDTH) {
+        if (buffer[i + 1] === CODE.WITHDRAWN) continue
         try {
           targets[buffer[i]]?.settle(buffer[i + 1], buffer[i + 2], buffer[i + 3], buffer[i + 4])
         } catch (error) {

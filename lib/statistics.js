@@ -87,6 +87,7 @@ const NOTHING = statsOf({
   choseSpin: 0,
   choseBackoff: 0,
   choseHybrid: 0,
+  abandoned: 0,
   timeouts: 0,
   busy: 0,
   failed: 0,

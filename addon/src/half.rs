@@ -44,7 +44,12 @@ struct Done {
     records: VecDeque<Record>,
     /// By slot and code, in the order of their records.
     details: HashMap<(u32, u32), VecDeque<Detail>>,
+    /// How many records were fetched so far: those that are left are numbered from here on.
+    fetched: u64,
 }
+
+/// The code of a record that was taken back.
+const WITHDRAWN: f64 = 0.0;
 
 impl Done {
     fn push(&mut self, (record, detail): (Record, Option<Detail>)) {
@@ -53,11 +58,35 @@ impl Done {
         }
         self.records.push_back(record);
     }
+
+    fn withdraw(&mut self, number: u64) -> bool {
+        let place = number.checked_sub(self.fetched).and_then(|place| usize::try_from(place).ok());
+        let Some(record) = place.and_then(|place| self.records.get_mut(place)) else { return false };
+        let key = (record[0] as u32, record[1] as u32);
+        record[1] = WITHDRAWN;
+        // Of one slot there is one grant at a time.
+        self.details.remove(&key);
+        true
+    }
 }
 
 impl Listener for Shared {
     fn complete(&self, slot: u32, outcome: Outcome) {
         self.done.lock().push(records::of_outcome(slot, outcome));
+    }
+
+    fn grant(&self, slot: u32, outcome: Outcome) -> u64 {
+        let mut done = self.done.lock();
+        done.push(records::of_outcome(slot, outcome));
+        done.fetched + done.records.len() as u64 - 1
+    }
+
+    fn has_fetched(&self, grant: u64) -> bool {
+        grant < self.done.lock().fetched
+    }
+
+    fn withdraw(&self, grant: u64) -> bool {
+        self.done.lock().withdraw(grant)
     }
 
     fn event(&self, slot: u32, event: Event) {
@@ -172,6 +201,7 @@ pub fn drain(half: u32, mut buffer: Float64ArraySlice) -> Result<u32> {
     for (place, record) in buffer.chunks_exact_mut(WIDTH).zip(done.records.drain(..count)) {
         place.copy_from_slice(&record);
     }
+    done.fetched += count as u64;
     Ok(count as u32)
 }
 

@@ -23,6 +23,10 @@ pub(super) struct Claim {
     pub(super) state: State,
     /// When it began to wait, or to hold.
     pub(super) since: Time,
+    /// When it began to wait.
+    pub(super) began: Time,
+    /// The listener's name for the news that it holds.
+    pub(super) grant: u64,
     /// When its patience ends.
     pub(super) timer: Option<Time>,
     /// When that of a caller ends who asks for itself: those behind it give up when as much time is over as its strategy takes.

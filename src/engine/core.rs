@@ -73,7 +73,10 @@ pub enum Released {
 }
 
 impl Core {
-    pub(super) fn new(patience: Duration, store: impl FnOnce(CoreId, Weak<dyn Inbox>) -> Arc<dyn Store>) -> Arc<Core> {
+    pub(super) fn new(
+        patience: Duration,
+        store: impl FnOnce(CoreId, Weak<dyn Inbox>) -> Arc<dyn Store>,
+    ) -> Arc<Core> {
         let id = CoreId::new(rand::random());
         let core = Arc::new_cyclic(|core: &Weak<Core>| {
             let store = store(id, core.clone());
@@ -289,7 +292,20 @@ impl Core {
 impl Call {
     fn claim(self, lease: usize, terms: Terms, strategy: Arc<Strategy>, state: ClaimState, since: Time) -> Claim {
         let Call { listener, slot, manager } = self;
-        Claim { listener, slot, manager, lease, terms, strategy, state, since, timer: None, last: None }
+        Claim {
+            listener,
+            slot,
+            manager,
+            lease,
+            terms,
+            strategy,
+            state,
+            since,
+            began: since,
+            grant: 0,
+            timer: None,
+            last: None,
+        }
     }
 }
 

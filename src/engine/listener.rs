@@ -14,6 +14,19 @@ use crate::wait::Choice;
 pub trait Listener: Send + Sync {
     /// The call or lock in `slot` has come to something.
     fn complete(&self, slot: u32, outcome: Outcome);
+    /// The same for a call that has become a lock. Returns a name for the news.
+    fn grant(&self, slot: u32, outcome: Outcome) -> u64 {
+        self.complete(slot, outcome);
+        0
+    }
+    /// Whether this news was fetched. A listener that can't be blocked needn't say.
+    fn has_fetched(&self, _grant: u64) -> bool {
+        true
+    }
+    /// Takes it back, as if it had never been. `false`: it was fetched.
+    fn withdraw(&self, _grant: u64) -> bool {
+        false
+    }
     /// Something happened to the connection of the manager in `slot`.
     fn event(&self, slot: u32, event: Event);
     /// There is something to fetch.

@@ -1,5 +1,6 @@
 //! What happens between a call and its answer: callers, timers, renewal, and the gives that must not be forgotten.
 
+mod abandoned;
 mod adoptions;
 mod claims;
 mod core;

@@ -28,6 +28,7 @@ impl State {
                         entry.timer = None;
                     }
                     self.look_for_life(index, now);
+                    self.look_for_claim(index, now);
                     self.drive(index, now, |lease, cx| lease.tick(cx));
                 }
                 Timer::Claim(id) => self.out_of_patience(id, now),

@@ -139,7 +139,8 @@ impl State {
 
     /// The pause after an attempt that was refused. `None`: there is none, the strategy is at its end.
     fn pause_of(&mut self, index: usize, first: ClaimId, foreign: bool, now: Time) -> Option<Duration> {
-        let (strategy, beat) = self.claims.get(&first).map(|claim| (claim.strategy.clone(), claim.terms.ttl.beat()))?;
+        let (strategy, beat) =
+            self.claims.get(&first).map(|claim| (claim.strategy.clone(), claim.terms.ttl.beat()))?;
         // The next in line goes on where the last one was; but bounds at which it gives up are its own.
         let goes_on =
             |pacing: &&mut Pacing| pacing.claim == first || (!pacing.ends() && *pacing.strategy == *strategy);
@@ -158,7 +159,11 @@ impl State {
         let pacing = entry.pacing.as_mut()?;
         pacing.attempts += 1;
         let Some(phases) = pacing.phases.clone() else {
-            return Some(if foreign { BACKOFF.pause(pacing.attempts, Duration::ZERO, &mut self.random).min(beat) } else { beat });
+            return Some(if foreign {
+                BACKOFF.pause(pacing.attempts, Duration::ZERO, &mut self.random).min(beat)
+            } else {
+                beat
+            });
         };
         let spinning = pacing.pace.is_in_first_phase();
         let mut pause = pacing.pace.next(&phases, now.since(pacing.began), &mut self.random);

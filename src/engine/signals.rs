@@ -66,7 +66,10 @@ impl State {
 
     /// There is a connection for commands.
     pub(super) fn connected(&mut self, now: Time) {
-        if self.signals == Signals::Unknown {
+        let known = matches!(self.signals, Signals::Come | Signals::Fail);
+        // What is held is confirmed without delay.
+        let held = self.leases.iter().any(|(_, entry)| entry.lease.holder().is_some());
+        if !known && !held {
             self.timers.set(Timer::Opening, &mut self.opening, Some(now + OPENING));
         } else {
             self.went_up(now);

@@ -228,10 +228,11 @@ impl State {
         let slot = claim.slot;
         if let Outcome::Granted { .. } = outcome {
             claim.state = ClaimState::Held;
+            claim.grant = listener.grant(slot, outcome);
         } else {
             self.claims.remove(&id);
+            listener.complete(slot, outcome);
         }
-        listener.complete(slot, outcome);
         self.will_ring(listener);
     }
 

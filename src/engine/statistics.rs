@@ -36,6 +36,8 @@ pub struct Counters {
     pub chose_backoff: u64,
     /// See [`chose_spin`](Counters::chose_spin).
     pub chose_hybrid: u64,
+    /// Grants that were taken back because nobody fetched them.
+    pub abandoned: u64,
     /// Acquisitions that ran out of time.
     pub timeouts: u64,
     /// Single attempts that met a holder.

@@ -49,6 +49,8 @@ pub(super) struct Held {
     pub(super) stalled: bool,
     /// The name under which the holder leaves it to somebody else, once the server knows it.
     pub(super) detaching: Option<Token>,
+    /// When to look whether the holder has heard that it has the lock.
+    pub(super) unclaimed: Option<Time>,
     /// When to renew.
     pub(super) again: Option<Time>,
     /// Renamings that aren't answered, oldest first.
@@ -76,6 +78,8 @@ pub(super) struct Renaming {
 /// The caller that has the lock.
 #[derive(Debug)]
 pub(super) struct Holder {
+    /// As it waited.
+    pub(super) waiter: Waiter,
     pub(super) claim: ClaimId,
     pub(super) ttl: Ttl,
     pub(super) renewed: bool,
@@ -94,6 +98,7 @@ impl Holder {
     pub(super) fn new(waiter: &Waiter, deadline: Time, own: Time, now: Time) -> Holder {
         let until = waiter.max_hold.map_or(Time::NEVER, |most| now + most);
         let mut holder = Holder {
+            waiter: *waiter,
             claim: waiter.claim,
             ttl: waiter.ttl,
             renewed: waiter.renewed,
@@ -142,6 +147,7 @@ impl Held {
             doubtful: false,
             stalled: false,
             detaching: None,
+            unclaimed: None,
             again: None,
             swaps: Vec::new(),
             tainted: None,
@@ -176,6 +182,9 @@ impl Held {
         self.holder = Holder::new(next, self.deadline, own, now);
         self.stalled = false;
         self.detaching = None;
+        // On a grid, so that it costs nothing where the lock goes from hand to hand.
+        let window = next.ttl.claim_window();
+        self.unclaimed = (!next.once).then(|| (now + window + window / 4).floor(window / 4));
         if next.ttl > self.ttl && next.renewed {
             self.again = Some(now);
         } else {

@@ -198,21 +198,28 @@ impl Lease {
             return;
         };
         let next = self.queue.front().filter(|next| held.suits(next, cx.now)).copied();
-        if let Some(next) = next
-            && let Some(fence) = held.serve(&next, cx.now)
-        {
-            self.queue.pop();
-            if let Some(claim) = releaser {
-                cx.out.push(Action::Released { claim });
-            }
+        let Some(next) = next else {
+            return self.end(releaser, cx);
+        };
+        self.queue.pop();
+        if let Some(claim) = releaser {
+            cx.out.push(Action::Released { claim });
+        }
+        self.serve(&next, cx);
+    }
+
+    /// The turn goes on with `next`, whom the lease suits and who stands in no queue any more.
+    pub(super) fn serve(&mut self, next: &Waiter, cx: &mut Cx<'_>) {
+        let Phase::Held(held) = &mut self.phase else {
+            return;
+        };
+        if let Some(fence) = held.serve(next, cx.now) {
             cx.out.push(Action::Granted { claim: next.claim, fence, way: Way::HandedOn });
-            let due = held.again.is_some_and(|again| again <= cx.now);
-            if (due && !held.keeping) || held.needs_numbers(self.queue.len()) {
-                let op = held.keep(self.queue.len());
-                cx.send(held.token, op, None);
-            }
-        } else {
-            self.end(releaser, cx);
+        }
+        let due = held.again.is_some_and(|again| again <= cx.now);
+        if (due && !held.keeping) || held.needs_numbers(self.queue.len()) {
+            let op = held.keep(self.queue.len());
+            cx.send(held.token, op, None);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod actions;
 mod answers;
+mod claiming;
 mod held;
 mod holding;
 mod machine;

@@ -20,9 +20,7 @@ impl Lease {
             Phase::Idle => None,
             // Never while it asks: what is due must change when its time comes.
             Phase::Waiting(waiting) => waiting.again.filter(|_| !waiting.asked),
-            Phase::Held(held) => {
-                Some(held.again.map_or(held.holder.deadline, |again| again.min(held.holder.deadline)))
-            }
+            Phase::Held(held) => [Some(held.holder.deadline), held.again, held.unclaimed].into_iter().flatten().min(),
         }
     }
 

@@ -69,12 +69,16 @@ impl Queue {
         self.places.front().and_then(|(_, waiter)| waiter.as_ref())
     }
 
-    /// Puts one back that was the first in line when it was taken out.
-    pub fn put_back(&mut self, waiter: Waiter) {
-        debug_assert!(self.places.front().is_none_or(|(first, _)| *first > waiter.claim));
+    /// Puts one back that was taken out, at its place.
+    pub fn insert(&mut self, waiter: Waiter) {
+        let place = self.places.partition_point(|(claim, _)| *claim < waiter.claim);
         self.waiting += 1;
         self.once += usize::from(waiter.once);
-        self.places.push_front((waiter.claim, Some(waiter)));
+        if let Some((_, gone)) = self.places.get_mut(place).filter(|(claim, _)| *claim == waiter.claim) {
+            *gone = Some(waiter);
+        } else {
+            self.places.insert(place, (waiter.claim, Some(waiter)));
+        }
     }
 
     /// Takes the first in line out.
@@ -107,6 +111,11 @@ impl Queue {
         }
         self.once = 0;
         self.close_front();
+    }
+
+    /// Those who wait, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Waiter> {
+        self.places.iter().filter_map(|(_, waiter)| waiter.as_ref())
     }
 
     /// How many wait.

@@ -134,16 +134,19 @@ impl Phases {
                 let poll = Poll { interval, factor: 1.0, cap: interval, jitter: Jitter::UpTo(0.0) };
                 Phases { phases: vec![Phase { poll, max_duration: None, max_attempts: None }], then: Then::Never }
             }
-            "spin-subscribe" => Phases { phases: vec![Phase {
-                poll: Poll {
-                    interval: Duration::from_millis(1),
-                    factor: 2.0,
-                    cap: Duration::from_millis(100),
-                    jitter: Jitter::Between(0.75, 1.0),
-                },
-                max_duration: Some(Duration::from_millis(1_000)),
-                max_attempts: Some(100),
-            }], then: Then::Handoff },
+            "spin-subscribe" => Phases {
+                phases: vec![Phase {
+                    poll: Poll {
+                        interval: Duration::from_millis(1),
+                        factor: 2.0,
+                        cap: Duration::from_millis(100),
+                        jitter: Jitter::Between(0.75, 1.0),
+                    },
+                    max_duration: Some(Duration::from_millis(1_000)),
+                    max_attempts: Some(100),
+                }],
+                then: Then::Handoff,
+            },
             _ => return None,
         })
     }

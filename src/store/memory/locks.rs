@@ -224,11 +224,8 @@ impl Locks {
                 continue;
             }
             self.held.insert(key.clone(), Entry::One { token: first, ends: around.now + first.claim() });
-            let push = Push {
-                last: self.fence(PUSHED_BLOCK),
-                block: PUSHED_BLOCK,
-                more: self.queues.contains_key(key),
-            };
+            let push =
+                Push { last: self.fence(PUSHED_BLOCK), block: PUSHED_BLOCK, more: self.queues.contains_key(key) };
             if first.is_told() {
                 around.signals.push(Signal { key: key.clone(), token: first, news: News::Granted(push) });
             }

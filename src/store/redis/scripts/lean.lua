@@ -26,7 +26,7 @@ if #KEYS == 3 then
         local f = redis.pcall('INCRBY', KEYS[1], ARGV[6])
         if type(f) == 'number' then
           if f - ARGV[6] >= floor then return { f } end
-          call('DECRBY', KEYS[1], ARGV[6]) -- the floor is for the number before the block
+          call('INCRBY', KEYS[1], -ARGV[6]) -- the floor is for the number before the block
         end
       end
     end
