@@ -6,6 +6,8 @@ local function granted(queue, last, left)
 end
 
 local function take(lock, queue, token, ttl, block, waits)
+  -- What nobody waits for, first: most are of this kind. Without memory it is refused here, before anything is written.
+  if call('EXISTS', queue) == 0 and call('SET', lock, token, 'NX', 'PX', ttl) then return fence(block) end
   local holder = call('GET', lock)
   if not holder then
     local first = pass_on(lock, queue, token)
@@ -43,9 +45,10 @@ local function beat(lock, queue, token, block)
 end
 
 local function give(lock, queue, token)
-  call('ZREM', queue, token)
+  local waiting = call('EXISTS', queue) == 1
+  if waiting then call('ZREM', queue, token) end
   if call('GET', lock) ~= token then return 0 end
-  free(lock, queue)
+  if waiting then free(lock, queue) else call('DEL', lock) end
   return 1
 end
 
