@@ -429,10 +429,11 @@ export interface PollStrategy {
  * - `spin`: every 5 ms for 1 200 ms, then `backoff`
  * - `backoff`: 50 ms × 2 up to 1 000 ms, jitter 0.3
  * - `hybrid`: every 5 ms for 200 ms, then `backoff`
- * - `spin-subscribe`: 1 ms × 2 up to 100 ms × [0.75, 1] for 100 attempts or 1 000 ms, then `handoff`; it is told by push from the start
+ * - `spin-subscribe`: 1 ms × 2 up to 100 ms × [0.75, 1] for 100 attempts or 1 000 ms, then `handoff`
  *
- * Those that poll stand in the same queue, and find their turn by asking: until they do, the lock is kept for them, and idle. A pause
- * never outlasts the holder's lease.
+ * Those that poll stand in the same queue and are told as well; they ask besides. Where push doesn't work that is how they find their
+ * turn: until they do, the lock is kept for them, and idle; who pauses for longer than 2 s doesn't queue then or ever, and gets a lock that
+ * nobody waits for. A pause never outlasts the holder's lease.
  */
 export type Strategy =
   | 'handoff'

@@ -181,9 +181,7 @@ describe('other options of a call', () => {
 
   // Options of which other libraries, or later versions, make a promise: taking them silently would break it.
   const later = {
-    strategy: 'handoff',
-    turn: 3,
-    fair: true,
+    quorum: 3,
     replicas: 1,
   }
   test.each(Object.entries(later))('%s is refused by name', async (name, value) => {
@@ -201,6 +199,8 @@ describe('other options of a call', () => {
     maxStall: [0, 99, NaN, '5s', null],
     minHold: [-1, 0.5, NaN, Infinity, '5s', null],
     reentrant: [1, 'yes', null],
+    turn: [3, null, [], { holders: 0 }, { holders: 1.5 }, { duration: -1 }, { holder: 3 }],
+    fair: [1, 'yes', null],
     owner: ['', 'x'.repeat(201), 42, null, 'a\ud800b'],
     strategy: [
       'sleep',

@@ -47,13 +47,16 @@ eachStore((store) => {
       const other = store.elsewhere(key)
       const theirs = await other.locks.acquire(other.key)
       const [first, second] = await Promise.all([
-        took(locks.acquire(key, { timeout: 300 })),
-        took(locks.acquire(key, { timeout: 200 })),
+        took(locks.acquire(key, { timeout: 300, strategy: 'backoff' })),
+        took(locks.acquire(key, { timeout: 200, strategy: 'backoff' })),
       ])
       expect(first.error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', phase: 'spinning' })
       expect(first.error.attempts).toBeGreaterThanOrEqual(2)
       expect(second.error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT', phase: 'queued', attempts: 0 })
       if (store.server) expect(first.error.holder).toBe(await store.server.command('GET', `lock:${key}`))
+      // Who is told when its turn comes stands in a queue, first in line or not.
+      const { error } = await took(locks.acquire(key, { timeout: 50 }))
+      expect(error).toMatchObject({ phase: 'queued', holder: first.error.holder })
       expect(theirs.held).toBe(true)
     })
 
@@ -143,8 +146,8 @@ eachStore((store) => {
       const other = store.elsewhere(key)
       await other.locks.acquire(other.key)
       const controller = new AbortController()
-      const first = locks.acquire(key, { signal: controller.signal })
-      const second = locks.acquire(key, { timeout: 400 })
+      const first = locks.acquire(key, { signal: controller.signal, strategy: 'backoff' })
+      const second = locks.acquire(key, { timeout: 400, strategy: 'backoff' })
       await sleep(100)
       controller.abort('enough')
       expect((await took(first)).error).toBe('enough')

@@ -73,7 +73,7 @@ eachStore((store) => {
     test('who waits, and where', async () => {
       const other = store.elsewhere(key)
       const theirs = await other.locks.acquire(other.key)
-      const waiting = Array.from({ length: 5 }, () => locks.acquire(key))
+      const waiting = Array.from({ length: 5 }, () => locks.acquire(key, { strategy: 'backoff' }))
       await expect(locks.tryAcquire(key)).resolves.toBe(null)
       expect(locks.stats()).toMatchObject({
         waiting: 5,

@@ -11,7 +11,7 @@ const rule = readme
   .match(/^ACL SETUSER .*$/m)[0]
   .split(' ')
   .slice(3)
-const ofOwners = readme.match(/^Locks with an `owner` need `(.*?)` as well\.$/m)[1].split(' ')
+const ofOwners = readme.match(/^Locks with an `owner` need `(.*?)` as well\./m)[1].split(' ')
 
 onServer((store) => {
   async function user(name, rights) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Listener;
 use super::statistics::Statistics;
 use crate::clock::Time;
-use crate::lease::{ClaimId, Ttl, Turn};
+use crate::lease::{ClaimId, Ttl, Turn, Waiter};
 use crate::wait::Strategy;
 
 /// One call, from its beginning until the lock is given back or lost.
@@ -86,4 +86,28 @@ pub(super) struct Manager {
     /// The listener's name for it.
     pub(super) slot: u32,
     pub(super) statistics: Statistics,
+}
+
+/// How a caller waits in the store's queue, if it does.
+pub(super) struct Waits {
+    queues: bool,
+    pause: Duration,
+}
+
+impl Waits {
+    /// Where nobody can be told, a lock is kept for whoever finds its turn by asking until it asks: who asks more seldom than
+    /// that doesn't queue.
+    const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+    pub(super) fn of(strategy: &Strategy, once: bool) -> Waits {
+        let pause = strategy.longest_pause();
+        Waits { queues: !once && pause <= Waits::LONGEST_PAUSE, pause }
+    }
+}
+
+impl Terms {
+    pub(super) fn waiter(&self, claim: ClaimId, once: bool, Waits { queues, pause }: Waits) -> Waiter {
+        let Terms { ttl, renewed, max_hold, turn, .. } = *self;
+        Waiter { claim, ttl, once, renewed, max_hold, queues, pause, turn }
+    }
 }

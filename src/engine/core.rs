@@ -7,12 +7,13 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::claims::{Claim, Manager, State as ClaimState, Terms};
+use super::call::{Acquire, Call, Released};
+use super::claims::{Claim, Manager, State as ClaimState, Terms, Waits};
 use super::state::State;
 use super::statistics::Statistics;
 use super::{Figures, Listener, Outcome};
 use crate::clock::Time;
-use crate::lease::{ClaimId, CoreId, Loss, Token, Ttl, Turns, Waiter};
+use crate::lease::{ClaimId, CoreId, Loss, Token, Ttl, Turns};
 use crate::link::Trouble;
 use crate::runtime;
 use crate::store::{Inbox, Lock, Reply, Signal, Store};
@@ -27,49 +28,6 @@ pub struct Core {
     sooner: Arc<Notify>,
     /// A give was answered.
     given: Condvar,
-}
-
-/// What a caller wants.
-pub struct Acquire<'a> {
-    /// Who calls.
-    pub call: Call,
-    /// What it wants.
-    pub target: Target<'a>,
-    /// How it wants it.
-    pub terms: Terms,
-    /// How long to wait; `None`: for ever.
-    pub timeout: Option<Duration>,
-    /// One attempt only.
-    pub once: bool,
-    /// How to wait for other processes.
-    pub strategy: Arc<Strategy>,
-}
-
-/// Who calls.
-pub struct Call {
-    /// Who is told.
-    pub listener: Arc<dyn Listener>,
-    /// The listener's name for this call and for the lock it becomes.
-    pub slot: u32,
-    /// The manager it was called on.
-    pub manager: u32,
-}
-
-/// What a caller wants, by full keys.
-pub enum Target<'a> {
-    /// A lock of one key, nobody's in name.
-    Key(&'a str),
-    /// Any other.
-    Lock(Lock),
-}
-
-/// What a release came to within the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
-    /// The answer comes later.
-    Later,
-    /// It isn't held: it was lost or given back before.
-    NotHeld,
 }
 
 impl Core {
@@ -133,7 +91,7 @@ impl Core {
             let patience = patience.map_or(timeout, |most| Some(timeout.map_or(most, |timeout| timeout.min(most))));
             let mut claim = call.claim(index, terms, strategy.clone(), ClaimState::Waiting { once }, now);
             claim.last = timeout.map(|timeout| now + timeout);
-            let waits = (strategy.is_told() || once, strategy.longest_pause());
+            let waits = Waits::of(&strategy, once);
             let claim = state.new_claim(claim, patience);
             state.arrive(index, terms.waiter(claim, once, waits), now);
             claim
@@ -147,7 +105,12 @@ impl Core {
             let patience = state.patience();
             let claim = call.claim(usize::MAX, terms, Arc::new(Strategy::Adaptive), ClaimState::Adopting, now);
             let claim = state.new_claim(claim, Some(patience));
-            state.begin_adoption(lock, ticket, fence, terms.waiter(claim, false, (true, Duration::ZERO)));
+            state.begin_adoption(
+                lock,
+                ticket,
+                fence,
+                terms.waiter(claim, false, Waits::of(&Strategy::Handoff, false)),
+            );
             claim
         })
     }
@@ -286,33 +249,6 @@ impl Core {
             self.sooner.notify_one();
         }
         (result, ring)
-    }
-}
-
-impl Call {
-    fn claim(self, lease: usize, terms: Terms, strategy: Arc<Strategy>, state: ClaimState, since: Time) -> Claim {
-        let Call { listener, slot, manager } = self;
-        Claim {
-            listener,
-            slot,
-            manager,
-            lease,
-            terms,
-            strategy,
-            state,
-            since,
-            began: since,
-            grant: 0,
-            timer: None,
-            last: None,
-        }
-    }
-}
-
-impl Terms {
-    fn waiter(&self, claim: ClaimId, once: bool, (told, pause): (bool, Duration)) -> Waiter {
-        let Terms { ttl, renewed, max_hold, turn, .. } = *self;
-        Waiter { claim, ttl, once, renewed, max_hold, told, pause, turn }
     }
 }
 

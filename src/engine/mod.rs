@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod adoptions;
+mod call;
 mod claims;
 mod core;
 mod figures;
@@ -17,7 +18,8 @@ mod state;
 mod statistics;
 mod timers;
 
-pub use self::core::{Acquire, Call, Core, Released, Target};
+pub use self::core::Core;
+pub use call::{Acquire, Call, Released, Target};
 pub use claims::Terms;
 pub use figures::Figures;
 pub use listener::{Event, Listener, Outcome, Phase, Wait};

@@ -39,8 +39,12 @@ impl Pacing {
 impl State {
     /// Whether the first in line asks more often than the store's queue needs.
     pub(super) fn polls(&self, index: usize) -> bool {
-        let pacing = self.leases.get(index).and_then(|entry| entry.pacing.as_ref());
-        pacing.is_some_and(|pacing| pacing.phases.is_some())
+        let Some(entry) = self.leases.get(index) else { return false };
+        let strategy = || entry.lease.first().and_then(|first| self.claims.get(&first)).map(|claim| &*claim.strategy);
+        match &entry.pacing {
+            Some(pacing) => pacing.phases.is_some(),
+            None => strategy().is_some_and(|strategy| *strategy != Strategy::Handoff),
+        }
     }
 
     /// The lock is somebody else's, whose lease is over in `left` milliseconds if that is known, and who can't be relied on to hand
@@ -225,9 +229,9 @@ impl State {
         let counters = &mut statistics.counters;
         match (way, pacing) {
             (Way::HandedOn, _) => counters.handed_on += 1,
-            (Way::Told, _) | (Way::Asked, Some(Pacing { phases: None, .. })) => counters.queued += 1,
             (Way::Asked, None) => counters.at_once += 1,
-            (Way::Asked, Some(Pacing { phases: Some(phases), pace, attempts, .. })) => {
+            (Way::Told, None) | (_, Some(Pacing { phases: None, .. })) => counters.queued += 1,
+            (_, Some(Pacing { phases: Some(phases), pace, attempts, .. })) => {
                 counters.polled += 1;
                 counters.attempts += u64::from(attempts) + 1;
                 if phases.phases.len() > 1 && pace.is_in_first_phase() {

@@ -163,11 +163,12 @@ impl Lease {
         waiting.again = Some(again);
         self.queue.remove_once(|waiter| cx.out.push(Action::Refused { claim: waiter.claim }));
         self.end_if_unwanted(cx);
+        let waits = self.queue.waits();
         if let Some(waiting) = self.waiting(token)
-            && (waiting.hurries || !waiting.queued)
+            && (waiting.hurries || (waits && !waiting.queued))
         {
-            // It was asked for those who wanted one attempt, and others have come meanwhile; or there was news.
-            let op = waiting.ask(true);
+            // It was asked for those who don't queue, and others have come meanwhile; or there was news.
+            let op = waiting.ask(waits);
             cx.send(token, op, None);
         }
     }

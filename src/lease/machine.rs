@@ -169,9 +169,9 @@ impl Lease {
             return;
         };
         // Whoever looks seldom must still find a lease that was granted to it in between.
-        let claim = first.ttl.claim().max(if first.told { Duration::ZERO } else { first.pause + first.ttl.beat() });
+        let claim = first.ttl.claim().max(if cx.told { Duration::ZERO } else { first.pause + first.ttl.beat() });
         let mut waiting = Waiting {
-            token: cx.turns.next(claim, first.told && cx.told),
+            token: cx.turns.next(claim, cx.told),
             ttl: first.ttl,
             block: self.queue.len().min(LARGEST_TAKE) as u32,
             after_own_turn,

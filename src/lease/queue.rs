@@ -22,9 +22,9 @@ pub struct Waiter {
     pub renewed: bool,
     /// How long it may hold the lock at the most.
     pub max_hold: Option<Duration>,
-    /// It wants to be told by push when its turn comes.
-    pub told: bool,
-    /// The longest pause between two looks at the queue, if it isn't told.
+    /// It stands in the server's queue. Without, it gets a lock that nobody waits for there.
+    pub queues: bool,
+    /// The longest pause between two looks at the queue, for when it can't be told.
     pub pause: Duration,
     /// What bounds the turn that begins with it.
     pub turn: Turn,
@@ -53,6 +53,7 @@ pub struct Queue {
     places: VecDeque<(ClaimId, Option<Waiter>)>,
     waiting: usize,
     once: usize,
+    queueing: usize,
 }
 
 impl Queue {
@@ -61,6 +62,7 @@ impl Queue {
         debug_assert!(self.places.back().is_none_or(|(last, _)| *last < waiter.claim));
         self.waiting += 1;
         self.once += usize::from(waiter.once);
+        self.queueing += usize::from(waiter.queues);
         self.places.push_back((waiter.claim, Some(waiter)));
     }
 
@@ -74,6 +76,7 @@ impl Queue {
         let place = self.places.partition_point(|(claim, _)| *claim < waiter.claim);
         self.waiting += 1;
         self.once += usize::from(waiter.once);
+        self.queueing += usize::from(waiter.queues);
         if let Some((_, gone)) = self.places.get_mut(place).filter(|(claim, _)| *claim == waiter.claim) {
             *gone = Some(waiter);
         } else {
@@ -106,6 +109,7 @@ impl Queue {
                 && let Some(waiter) = place.take()
             {
                 self.waiting -= 1;
+                self.queueing -= usize::from(waiter.queues);
                 each(waiter);
             }
         }
@@ -123,9 +127,9 @@ impl Queue {
         self.waiting
     }
 
-    /// Whether somebody waits who wants more than one attempt.
+    /// Whether somebody wants to stand in the server's queue.
     pub fn waits(&self) -> bool {
-        self.waiting > self.once
+        self.queueing > 0
     }
 
     /// Whether nobody waits.
@@ -136,6 +140,7 @@ impl Queue {
     fn left(&mut self, waiter: &Waiter) {
         self.waiting -= 1;
         self.once -= usize::from(waiter.once);
+        self.queueing -= usize::from(waiter.queues);
         self.close_front();
     }
 
@@ -157,7 +162,17 @@ mod tests {
     fn waiter(number: u64, once: bool) -> Waiter {
         let (ttl, pause) = (Ttl::from_millis(1_000), Duration::ZERO);
         let turn = Turn::default();
-        Waiter { claim: ClaimId(number), ttl, once, renewed: true, max_hold: None, told: true, pause, turn }
+        Waiter {
+            claim: ClaimId(number),
+            ttl,
+            once,
+            renewed: true,
+            max_hold: None,
+            queues: !once,
+            told: true,
+            pause,
+            turn,
+        }
     }
 
     fn drain(queue: &mut Queue) -> Vec<u64> {

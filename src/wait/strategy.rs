@@ -11,9 +11,9 @@ use super::{BACKOFF, Jitter, Poll};
 pub enum Strategy {
     /// In the store's queue, which tells it when its turn has come; it looks itself now and then, lest that gets lost.
     Handoff,
-    /// The same way for every key.
+    /// In the same queue, looking more often. The same way for every key.
     Poll(Phases),
-    /// Per key, by the hold times of its last turns: see [`Choice`].
+    /// The same, but per key, by the hold times of its last turns: see [`Choice`].
     Adaptive,
 }
 
@@ -33,7 +33,7 @@ pub enum Then {
     Never,
     /// The caller gives up.
     Fail,
-    /// See [`Strategy::Handoff`], which this is from the start, with more looks at first.
+    /// See [`Strategy::Handoff`].
     Handoff,
 }
 
@@ -99,15 +99,6 @@ impl Strategy {
             "handoff" => Some(Strategy::Handoff),
             "adaptive" => Some(Strategy::Adaptive),
             name => Phases::named(name).map(Strategy::Poll),
-        }
-    }
-
-    /// Whether it is told when its turn has come.
-    pub fn is_told(&self) -> bool {
-        match self {
-            Strategy::Handoff => true,
-            Strategy::Poll(phases) => phases.then == Then::Handoff,
-            Strategy::Adaptive => false,
         }
     }
 
