@@ -162,17 +162,7 @@ mod tests {
     fn waiter(number: u64, once: bool) -> Waiter {
         let (ttl, pause) = (Ttl::from_millis(1_000), Duration::ZERO);
         let turn = Turn::default();
-        Waiter {
-            claim: ClaimId(number),
-            ttl,
-            once,
-            renewed: true,
-            max_hold: None,
-            queues: !once,
-            told: true,
-            pause,
-            turn,
-        }
+        Waiter { claim: ClaimId(number), ttl, once, renewed: true, max_hold: None, queues: !once, pause, turn }
     }
 
     fn drain(queue: &mut Queue) -> Vec<u64> {
