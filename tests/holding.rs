@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bench::*;
 use holdfast_core::clock::Time;
-use holdfast_core::lease::{Action, Attempt, ClaimId, Loss, Op, Token, Waiter};
+use holdfast_core::lease::{Action, ClaimId, Loss, Op, Token, Waiter};
 
 /// A detach by claim 1 for `millis`, which caller 9 waits for; what it sends, and the name.
 fn detach(bench: &mut Bench, millis: u32) -> (Vec<Action>, Token) {
@@ -50,7 +50,7 @@ fn bounded(claim: u64, millis: u32, most: u64) -> Waiter {
 fn adopt(bench: &mut Bench, waiter: Waiter, sent: u64) -> (Vec<Action>, Token) {
     let mut token = None;
     let actions = bench.step(|lease, cx| {
-        let name = cx.turns.next(waiter.ttl.claim());
+        let name = cx.turns.next(waiter.ttl.claim(), true);
         token = Some(name);
         lease.adopted(name, &waiter, 700, at(sent), cx);
     });
@@ -85,9 +85,9 @@ fn who_waits_behind_a_detached_lock_asks_for_it_anew() {
     let (_, name) = detach(bench.at(10), 30_000);
     let actions = bench.at(12).swapped(name, 10, 30_000);
     let token = bench.token();
-    assert_eq!(actions, [detached(1, name), take(token, 10_000, 1, Attempt::First)]);
+    assert_eq!(actions, [detached(1, name), take(token, 10_000, 1)]);
     assert_eq!(bench.at(13).taken(token, 60), []);
-    assert_eq!(bench.leave(2), [], "and has nothing to give back");
+    assert_eq!(bench.leave(2), [give(token, 10_000, None)], "and leaves the queue");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_detach_of_what_is_not_ours_is_a_loss() {
     let next = bench.token();
     let gone = [lost(1, Loss::Taken), give(old, 5_000, None), give(name, 5_000, None)];
     assert_eq!(actions[..3], gone);
-    assert_eq!(actions[3..], [take(next, 1_000, 1, Attempt::AfterOwnTurn)]);
+    assert_eq!(actions[3..], [take(next, 1_000, 1)]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn no_second_copy_of_a_detach_is_under_way_when_the_first_is_answered() {
     assert_eq!(bench.at(600).tick(), []);
     assert_eq!(bench.arrive(waiter(2, 1_000)), [], "a keep for more numbers would lengthen it as well");
     let actions = bench.at(601).swapped(name, 10, 5_000);
-    assert_eq!(actions, [detached(1, name), take(bench.token(), 1_000, 1, Attempt::First)]);
+    assert_eq!(actions, [detached(1, name), take(bench.token(), 1_000, 1)]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_lock_handed_on_while_it_is_detached_is_the_next_one_s() {
     let mut bench = Bench::held(10_000, &[]);
     let token = bench.token();
     bench.arrive(waiter(2, 10_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_016, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_016, 16)), false, false, cx));
     let (_, name) = detach(bench.at(1), 10_000);
     assert_eq!(bench.at(2).release(1)[..2], [released(1), handed_on(2, 1_001)]);
     assert_eq!(bench.at(3).swapped(name, 1, 10_000), []);
@@ -330,18 +330,18 @@ fn adopting_ends_a_turn_that_asks_for_the_lock_and_its_callers_wait_on() {
     assert_eq!(bench.at(6).resume(), [keep(token, 1_000, 16)], "numbers for who waits");
     let released = bench.at(10).release(3);
     let next = bench.token();
-    let expected = [give(token, 1_000, Some(3)), take(next, 1_000, 1, Attempt::AfterOwnTurn)];
+    let expected = [give(token, 1_000, Some(3)), take(next, 1_000, 1)];
     assert_eq!(released, expected, "the number it had is its own: the next caller needs another");
 }
 
 #[test]
-fn adopting_what_was_known_to_be_taken_gives_nothing_back() {
+fn adopting_what_was_known_to_be_taken_leaves_the_queue() {
     let mut bench = Bench::new();
     bench.arrive(waiter(1, 1_000));
     let own = bench.token();
     bench.at(1).taken(own, 51);
     let (actions, _) = adopt(bench.at(5), waiter(2, 1_000), 2);
-    assert_eq!(actions, [granted(2, 700)]);
+    assert_eq!(actions, [give(own, 1_000, None), granted(2, 700)], "its own turn leaves the queue");
     assert_eq!(bench.leave(1), []);
 }
 
@@ -375,7 +375,7 @@ fn an_adopted_lock_is_handed_on_once_numbers_are_reserved() {
     let mut bench = Bench::new();
     let (_, token) = adopt(bench.at(5), waiter(1, 10_000), 2);
     assert_eq!(bench.arrive(waiter(2, 10_000)), [keep(token, 10_000, 16)]);
-    bench.at(7).step(|lease, cx| lease.kept(token, at(5), ttl(10_000), Some((916, 16)), false, cx));
+    bench.at(7).step(|lease, cx| lease.kept(token, at(5), ttl(10_000), Some((916, 16)), false, false, cx));
     assert_eq!(bench.at(8).release(1), [released(1), handed_on(2, 901)]);
 }
 
@@ -416,7 +416,7 @@ fn who_waits_behind_a_parked_lock_asks_for_it_anew() {
     let actions = park(bench.at(10), 500);
     let next = bench.token();
     assert_eq!(actions.len(), 2);
-    assert_eq!(actions[1], take(next, 10_000, 2, Attempt::First), "behind the park, and nobody comes before it");
+    assert_eq!(actions[1], take(next, 10_000, 2), "behind the park, and nobody comes before it");
 }
 
 #[test]
@@ -520,7 +520,7 @@ fn extending_doesn_t_lengthen_it() {
         let token = bench.token();
         bench.grant(token, 500, 0);
         bench.at(10).extend(1, 9, 60_000);
-        bench.at(12).step(|lease, cx| lease.kept(token, at(10), ttl(60_000), None, true, cx));
+        bench.at(12).step(|lease, cx| lease.kept(token, at(10), ttl(60_000), None, true, false, cx));
         assert_eq!(bench.deadline_of(1), Some(at(1_500)));
         let actions = bench.at(1_500).tick();
         assert_eq!(actions, [lost(1, Loss::MaxHold), give(token, 60_000, None)]);
@@ -535,7 +535,7 @@ fn each_holder_has_its_own_time() {
     bench.grant(token, 1_000, 0);
     bench.arrive(bounded(2, 10_000, 300));
     bench.arrive(waiter(3, 10_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_016, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_016, 16)), false, false, cx));
     assert_eq!(bench.deadline_of(1), Some(at(300)));
     assert_eq!(bench.at(10).release(1), [released(1), handed_on(2, 1_001)]);
     assert_eq!(bench.deadline_of(2), Some(at(310)));
@@ -617,7 +617,7 @@ fn the_silence_of_one_holder_says_nothing_of_the_next_one() {
     let mut bench = Bench::held(1_000, &[]);
     let token = bench.token();
     bench.arrive(waiter(2, 1_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((1_016, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((1_016, 16)), false, false, cx));
     assert!(bench.lease.stall(at(10)));
     assert_eq!(bench.at(11).release(1), [released(1), handed_on(2, 1_001)]);
     assert_eq!(bench.at(334).tick(), [keep(token, 1_000, 0)]);

@@ -10,7 +10,7 @@ mod bench;
 use std::time::Duration;
 
 use bench::*;
-use holdfast_core::lease::{Action, Attempt, LARGEST_BLOCK, Loss, Op, Token};
+use holdfast_core::lease::{Action, LARGEST_BLOCK, Loss, Op, Token};
 
 /// The token a list of actions asks for anew.
 fn taken_anew(actions: &[Action]) -> Token {
@@ -28,7 +28,7 @@ fn the_first_caller_asks_and_is_granted_with_the_first_number() {
     assert!(bench.lease.is_idle());
     let asked = bench.arrive(waiter(1, 1_000));
     let token = bench.token();
-    assert_eq!(asked, [take(token, 1_000, 1, Attempt::First)]);
+    assert_eq!(asked, [take(token, 1_000, 1)]);
     assert_eq!(bench.arrive(waiter(2, 1_000)), []);
     assert_eq!(bench.at(5).grant(token, 500, 0), [granted(1, 500)]);
     // Counted from the instant before the command was sent: ttl less 1 % and 2 ms.
@@ -42,7 +42,7 @@ fn a_grant_too_late_to_be_believed_is_asked_for_again() {
     bench.arrive(waiter(1, 1_000));
     let token = bench.token();
     let asked = bench.at(988).grant(token, 500, 0);
-    assert_eq!(asked, [take(token, 1_000, 1, Attempt::First)]);
+    assert_eq!(asked, [take(token, 1_000, 1)]);
     assert_eq!(bench.deadline_of(1), None);
     // One millisecond earlier it would have counted.
     assert_eq!(bench.at(1_975).grant(token, 501, 988), [granted(1, 501)]);
@@ -57,7 +57,7 @@ fn a_taken_lock_is_asked_for_again_when_the_pause_is_over_and_by_the_same_token(
     assert_eq!(bench.at(1).taken(token, 51), []);
     assert_eq!(bench.lease.due(), Some(at(51)));
     assert_eq!(bench.at(50).tick(), []);
-    assert_eq!(bench.at(51).tick(), [take(token, 1_000, 1, Attempt::Again)]);
+    assert_eq!(bench.at(51).tick(), [beat(token, 1_000, 1)]);
     // While the answer is outstanding it isn't said twice.
     assert_eq!(bench.at(500).tick(), []);
     assert_eq!(bench.resume(), []);
@@ -95,12 +95,12 @@ fn leaving_while_asked_gives_back_what_the_take_may_get() {
 }
 
 #[test]
-fn leaving_after_the_lock_was_taken_gives_nothing() {
+fn leaving_after_the_lock_was_taken_leaves_the_queue() {
     let mut bench = Bench::new();
     bench.arrive(waiter(1, 1_000));
     let token = bench.token();
     bench.at(1).taken(token, 51);
-    assert_eq!(bench.leave(1), []);
+    assert_eq!(bench.leave(1), [give(token, 1_000, None)]);
     assert!(bench.lease.is_idle());
 }
 
@@ -122,7 +122,7 @@ fn a_take_of_unknown_outcome_taints_the_turn_until_it_can_leave_nothing_behind()
     let token = bench.token();
     bench.at(10).failed(token, Some(1_010), None);
     assert_eq!(bench.lease.due(), None, "nothing is due before the link is back");
-    assert_eq!(bench.at(20).resume(), [take(token, 1_000, 1, Attempt::First)]);
+    assert_eq!(bench.at(20).resume(), [take(token, 1_000, 1)]);
     bench.at(25).taken(token, 75);
     assert_eq!(bench.leave(1), [tainted_give(token, 1_000, at(1_010))]);
 
@@ -143,7 +143,7 @@ fn a_take_of_unknown_outcome_taints_the_turn_until_it_can_leave_nothing_behind()
     bench.at(10).failed(token, Some(1_010), Some(1_015));
     bench.at(1_015).tick();
     bench.at(1_016).taken(token, 1_066);
-    assert_eq!(bench.leave(1), []);
+    assert_eq!(bench.leave(1), [tainted_give(token, 1_000, at(1_010))], "it leaves the queue");
 }
 
 #[test]
@@ -179,7 +179,8 @@ fn a_single_attempt_is_refused_when_the_lock_is_known_to_be_taken() {
     bench.arrive(once(1, 1_000));
     bench.arrive(waiter(2, 1_000));
     let token = bench.token();
-    assert_eq!(bench.taken(token, 50), [refused(1)]);
+    // The take was for one attempt: now it is said again, to queue.
+    assert_eq!(bench.taken(token, 50), [refused(1), take(token, 1_000, 1)]);
     // And at once, since we know.
     assert_eq!(bench.arrive(once(3, 1_000)), [refused(3)]);
     // By a caller of this process.
@@ -213,7 +214,7 @@ fn a_holder_whose_time_is_up_turns_no_single_attempt_away() {
     let token = bench.token();
     let actions = bench.at(988).arrive(once(2, 1_000));
     assert_eq!(actions[..2], [lost(1, Loss::Expired), give(token, 1_000, None)]);
-    assert_eq!(actions[2..], [take(taken_anew(&actions), 1_000, 1, Attempt::First)]);
+    assert_eq!(actions[2..], [take_once(taken_anew(&actions), 1_000, 1)]);
 }
 
 #[test]
@@ -226,7 +227,7 @@ fn single_attempts_fail_with_the_attempt_and_the_others_go_on_waiting() {
     let mut failed = Vec::new();
     assert_eq!(bench.step(|lease, cx| lease.dismiss_once(cx, |claim| failed.push(claim.0))), []);
     assert_eq!(failed, [1]);
-    assert_eq!(bench.resume(), [take(token, 1_000, 1, Attempt::First)]);
+    assert_eq!(bench.resume(), [take(token, 1_000, 1)]);
 }
 
 // ----- handing on ---------------------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ fn a_turn_begun_for_many_reserves_a_number_for_each_and_serves_them_in_order() {
     let actions = bench.at(1).release(1);
     let token = taken_anew(&actions);
     assert_ne!(first, token);
-    assert_eq!(actions, [give(first, 10_000, Some(1)), take(token, 10_000, 4, Attempt::AfterOwnTurn)]);
+    assert_eq!(actions, [give(first, 10_000, Some(1)), take(token, 10_000, 4)]);
     assert_eq!(bench.at(2).grant(token, 204, 1), [granted(2, 201)]);
     assert_eq!(bench.at(3).release(2), [released(2), handed_on(3, 202)]);
     assert_eq!(bench.release(2), [], "released once");
@@ -268,7 +269,7 @@ fn a_turn_begun_for_many_reserves_a_number_for_each_and_serves_them_in_order() {
 fn at_most_64_numbers_are_reserved_by_a_take() {
     let mut bench = crowd(200);
     let actions = bench.release(1);
-    assert_eq!(actions[1], take(bench.token(), 10_000, 64, Attempt::AfterOwnTurn));
+    assert_eq!(actions[1], take(bench.token(), 10_000, 64));
 }
 
 /// A turn of callers 2 … (`count` + 1), the first of whom has it, granted at `at(1)`; numbers 201 … 200 + count.
@@ -280,22 +281,21 @@ fn turn(count: u64) -> (Bench, Token) {
 }
 
 #[test]
-fn a_turn_is_used_up_after_20_ms_and_the_key_given_before_it_is_asked_for_again() {
+fn with_another_process_waiting_a_turn_is_used_up_after_20_ms_and_the_key_given_before_it_is_asked_for_again() {
     let (mut bench, token) = turn(10);
+    bench.lease.wanted(token);
     assert_eq!(bench.at(20).release(2), [released(2), handed_on(3, 202)]);
     let actions = bench.at(21).release(3);
     let next = taken_anew(&actions);
-    assert_eq!(actions, [give(token, 10_000, Some(3)), take(next, 10_000, 8, Attempt::AfterOwnTurn)]);
+    assert_eq!(actions, [give(token, 10_000, Some(3)), take(next, 10_000, 8)]);
 }
 
 #[test]
 fn with_another_process_waiting_a_turn_is_used_up_after_16_holders() {
     let mut bench = crowd(40);
     let token = taken_anew(&bench.release(1));
-    // Somebody else had it meanwhile: there are others who want it.
-    bench.taken(token, 5);
-    bench.at(5).tick();
-    bench.grant(token, 239, 5);
+    bench.grant(token, 239, 0);
+    bench.lease.wanted(token);
     for claim in 2..=16 {
         assert_eq!(bench.release(claim), [released(claim), handed_on(claim + 1, 200 + claim)]);
     }
@@ -321,7 +321,7 @@ fn reserved_numbers_are_a_hard_limit_and_more_are_reserved_at_half() {
     assert_eq!(actions[0], give(token, 10_000, Some(9)));
     assert_ne!(taken_anew(&actions), token);
     // Its answer is for a turn that is over.
-    assert_eq!(bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), Some((999, 16)), false, cx)), []);
+    assert_eq!(bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), Some((999, 16)), false, false, cx)), []);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn numbers_reserved_by_a_keep_follow_on_the_first() {
     for claim in 2..=5 {
         bench.release(claim);
     }
-    bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), Some((516, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), Some((516, 16)), false, false, cx));
     let mut fences = Vec::new();
     for claim in 6..=12 {
         for action in bench.release(claim) {
@@ -351,7 +351,7 @@ fn a_crowd_that_comes_while_the_lock_is_held_gets_numbers_at_once() {
     let token = bench.token();
     assert_eq!(bench.arrive(waiter(2, 10_000)), [keep(token, 10_000, 16)]);
     assert_eq!(bench.arrive(waiter(3, 10_000)), [], "a keep is on its way");
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_016, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_016, 16)), false, false, cx));
     assert_eq!(bench.release(1), [released(1), handed_on(2, 1_001)]);
     assert_eq!(bench.release(2), [released(2), handed_on(3, 1_002)]);
 }
@@ -370,7 +370,7 @@ fn blocks_grow_up_to_the_largest() {
                 blocks.push(block);
                 last += u64::from(block);
                 let numbers = Some((last, block));
-                bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), numbers, false, cx));
+                bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), numbers, false, false, cx));
             }
         }
     }
@@ -393,9 +393,9 @@ fn a_lease_much_longer_than_the_next_one_wants_is_not_handed_on() {
     let first = bench.token();
     bench.grant(first, 100, 0);
     bench.arrive(waiter(2, 1_000));
-    bench.step(|lease, cx| lease.kept(first, at(0), ttl(60_000), Some((116, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(first, at(0), ttl(60_000), Some((116, 16)), false, false, cx));
     let actions = bench.at(1).release(1);
-    assert_eq!(actions, [give(first, 60_000, Some(1)), take(bench.token(), 1_000, 1, Attempt::AfterOwnTurn)]);
+    assert_eq!(actions, [give(first, 60_000, Some(1)), take(bench.token(), 1_000, 1)]);
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_longer_lease_than_the_turn_has_is_asked_for_at_once_by_a_keep() {
     let token = bench.token();
     bench.grant(token, 100, 0);
     bench.arrive(waiter(2, 10_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((116, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((116, 16)), false, false, cx));
     assert_eq!(bench.at(1).release(1), [released(1), handed_on(2, 101), keep(token, 10_000, 0)]);
     assert_eq!(bench.deadline_of(2), Some(at(988)), "until the server has said more");
     bench.at(2).kept(token, 1, 10_000);
@@ -416,7 +416,7 @@ fn a_longer_lease_than_the_turn_has_is_asked_for_at_once_by_a_keep() {
 fn a_caller_that_is_not_renewed_gets_its_own_deadline_and_enough_of_the_lease() {
     let (mut bench, token) = turn(1);
     bench.arrive(unrenewed(50, 10_000));
-    bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), Some((316, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), Some((316, 16)), false, false, cx));
     // 9.9 s are left: less than it asked for by drift alone.
     assert_eq!(bench.at(3).release(2), [released(2), handed_on(50, 301)]);
     assert_eq!(bench.deadline_of(50), Some(at(9_899)));
@@ -425,9 +425,16 @@ fn a_caller_that_is_not_renewed_gets_its_own_deadline_and_enough_of_the_lease() 
     let mut bench = Bench::held(1_000, &[]);
     bench.arrive(unrenewed(2, 1_000));
     let token = bench.token();
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((1_016, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((1_016, 16)), false, false, cx));
     bench.at(334).tick();
-    assert_eq!(bench.at(335).release(1)[0], give(token, 1_000, Some(1)));
+    // It is raised at once, and the caller believes in no more than there is until that is confirmed.
+    let actions = bench.at(335).release(1);
+    assert_eq!(actions[..2], [released(1), handed_on(2, 1_001)]);
+    assert_eq!(bench.deadline_of(2), Some(at(988)));
+    bench.at(336).failed(token, None, Some(337));
+    assert_eq!(bench.at(337).tick(), [keep(token, 1_000, 0)]);
+    bench.at(338).kept(token, 337, 1_000);
+    assert_eq!(bench.deadline_of(2), Some(at(1_323)), "its own ttl, from when it got the lock");
 }
 
 // ----- the end of a holder's time -------------------------------------------------------------------------------------
@@ -438,7 +445,7 @@ fn a_release_after_the_deadline_is_a_loss() {
     let token = bench.token();
     let actions = bench.at(988).release(1);
     assert_eq!(actions[..2], [lost(1, Loss::Expired), give(token, 1_000, None)]);
-    assert_eq!(actions[2..], [take(bench.token(), 1_000, 1, Attempt::AfterOwnTurn)]);
+    assert_eq!(actions[2..], [take(bench.token(), 1_000, 1)]);
 }
 
 #[test]
@@ -483,7 +490,7 @@ fn a_key_that_is_not_ours_is_a_loss_and_the_next_caller_begins_anew() {
     let actions = bench.at(340).not_ours(token);
     assert_eq!(actions[..2], [lost(1, Loss::Taken), give(token, 1_000, None)]);
     let next = taken_anew(&actions);
-    assert_eq!(actions[2..], [take(next, 1_000, 1, Attempt::AfterOwnTurn)]);
+    assert_eq!(actions[2..], [take(next, 1_000, 1)]);
     assert_eq!(bench.kept(token, 334, 1_000), []);
     assert_eq!(bench.at(345).grant(next, 2_000, 340), [granted(2, 2_000)]);
 }
@@ -693,7 +700,7 @@ fn an_extend_without_renewal_moves_the_holder_s_own_deadline() {
     let token = bench.token();
     bench.grant(token, 100, 0);
     bench.at(500).extend(1, 9, 2_000);
-    bench.at(501).step(|lease, cx| lease.kept(token, at(500), ttl(2_000), None, true, cx));
+    bench.at(501).step(|lease, cx| lease.kept(token, at(500), ttl(2_000), None, true, false, cx));
     assert_eq!(bench.deadline_of(1), Some(at(2_478)));
     assert_eq!(bench.lease.due(), Some(at(2_478)));
 }
@@ -704,10 +711,10 @@ fn one_caller_s_extend_says_nothing_of_the_next_one() {
     let mut bench = Bench::held(1_000, &[]);
     let token = bench.token();
     bench.arrive(unrenewed(2, 1_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((1_016, 16)), false, cx));
+    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((1_016, 16)), false, false, cx));
     bench.at(1).extend(1, 9, 60_000);
     assert_eq!(bench.at(2).release(1)[..2], [released(1), handed_on(2, 1_001)]);
-    bench.at(3).step(|lease, cx| lease.kept(token, at(1), ttl(60_000), None, true, cx));
+    bench.at(3).step(|lease, cx| lease.kept(token, at(1), ttl(60_000), None, true, false, cx));
     let deadline = bench.deadline_of(2);
     assert!(
         deadline.is_none_or(|deadline| deadline <= at(1_002)),
@@ -738,7 +745,7 @@ fn a_caller_that_is_not_renewed_gets_its_whole_ttl_although_another_began_the_tu
         actions = match op {
             Some(Op::Take { .. }) => bench.at(millis).grant(token, 600, millis - 1),
             Some(Op::Keep { ttl, .. }) => {
-                bench.at(millis).step(|lease, cx| lease.kept(token, at(millis - 1), ttl, None, false, cx))
+                bench.at(millis).step(|lease, cx| lease.kept(token, at(millis - 1), ttl, None, false, false, cx))
             }
             other => panic!("{other:?}"),
         };

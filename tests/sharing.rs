@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use holdfast_core::engine::{Event, Outcome, Released, Target};
 use holdfast_core::lease::Loss;
 use holdfast_core::store;
-use holdfast_core::wait::{Jitter, Phase, Phases, Poll, Strategy};
+use holdfast_core::wait::{Jitter, Phase, Phases, Poll, Strategy, Then};
 use place::*;
 use process::*;
 use proxy::Proxy;
@@ -38,7 +38,7 @@ const fn millis(millis: u64) -> Duration {
 /// So often that a test of many turns is soon done.
 fn busily() -> Strategy {
     let poll = Poll { interval: millis(1), factor: 1.0, cap: millis(2), jitter: Jitter::UpTo(1.0) };
-    Strategy::Poll(Phases { phases: vec![Phase { poll, max_duration: None, max_attempts: None }], ends: false })
+    Strategy::Poll(Phases { phases: vec![Phase { poll, max_duration: None, max_attempts: None }], then: Then::Never })
 }
 
 const BUSY: Ask = Ask { strategy: busily, ..ASK };

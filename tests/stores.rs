@@ -13,11 +13,11 @@ mod server;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use holdfast_core::lease::{Attempt, CoreId, Op, Token, Ttl, Turns};
+use holdfast_core::lease::{CoreId, Op, Token, Ttl, Turns};
 use holdfast_core::link::{Endpoint, Place};
 use holdfast_core::store::memory::Memory;
 use holdfast_core::store::redis::Single;
-use holdfast_core::store::{Answer, Command, Inbox, Keys, Lock, Reply, Store, Trouble};
+use holdfast_core::store::{Answer, Command, Inbox, Keys, Lock, News, Reply, Signal, Store, Trouble};
 use proptest::prelude::*;
 use server::Server;
 
@@ -26,18 +26,39 @@ const LONG: Duration = Duration::from_secs(30);
 /// Keeps what a store says.
 #[derive(Default)]
 struct Letters {
-    told: Mutex<(bool, Vec<Reply>)>,
+    told: Mutex<Told>,
     bell: Condvar,
+}
+
+#[derive(Default)]
+struct Told {
+    up: bool,
+    /// Signals come.
+    able: bool,
+    replies: Vec<Reply>,
+    /// What they said: the token, the key, whether others wait if it is a grant.
+    signals: Vec<(String, String, Option<bool>)>,
 }
 
 impl Inbox for Letters {
     fn replies(&self, replies: Vec<Reply>) {
-        self.told.lock().unwrap().1.extend(replies);
+        self.told.lock().unwrap().replies.extend(replies);
         self.bell.notify_all();
     }
 
     fn up(&self) {
-        self.told.lock().unwrap().0 = true;
+        self.told.lock().unwrap().up = true;
+        self.bell.notify_all();
+    }
+
+    fn signal(&self, Signal { key, token, news }: Signal) {
+        let more = if let News::Granted(push) = news { Some(push.more) } else { None };
+        self.told.lock().unwrap().signals.push((token.to_string(), key.to_string(), more));
+        self.bell.notify_all();
+    }
+
+    fn told(&self, able: Result<(), &Trouble>) {
+        self.told.lock().unwrap().able = able.is_ok();
         self.bell.notify_all();
     }
 
@@ -64,12 +85,12 @@ impl Spot {
         let place = Spot { store: store(inbox), letters, last: Mutex::new(0) };
         if !place.store.always_up() {
             place.store.wake();
-            place.wait(|told| told.0.then_some(()));
+            place.wait(|told| (told.up && told.able).then_some(()));
         }
         place
     }
 
-    fn wait<T>(&self, mut pick: impl FnMut(&mut (bool, Vec<Reply>)) -> Option<T>) -> T {
+    fn wait<T>(&self, mut pick: impl FnMut(&mut Told) -> Option<T>) -> T {
         let until = Instant::now() + LONG;
         let mut told = self.letters.told.lock().unwrap();
         loop {
@@ -85,22 +106,30 @@ impl Spot {
         let command = Command { lock: lock.clone(), lease: 0, token, op, caller: None };
         self.store.submit(command);
         self.store.flush();
-        let reply = self.wait(|told| told.1.pop());
+        let reply = self.wait(|told| told.replies.pop());
         let block = match op {
-            Op::Take { block, .. } | Op::Keep { block, .. } => block,
+            Op::Take { block, .. } | Op::Beat { block, .. } | Op::Keep { block, .. } => block,
             _ => 0,
         };
+        let reserved = |last: u64, block: u32| {
+            let first = last + 1 - u64::from(block);
+            let before = std::mem::replace(&mut *self.last.lock().unwrap(), last);
+            assert!(first > before, "{first} to {last} after {before}");
+        };
         match reply.answer {
-            Answer::Done(last) | Answer::Joined { last, .. } if block > 0 => {
-                let first = last + 1 - u64::from(block);
-                let before = std::mem::replace(&mut *self.last.lock().unwrap(), last);
-                assert!(first > before, "{first} to {last} after {before}");
-                // A take that says nothing of holds is the only one.
-                let holds = if let Answer::Joined { holds, .. } = reply.answer { holds } else { 1 };
-                Said::Numbers { holds }
+            Answer::Granted { last, left, more, holds } => {
+                reserved(last, block);
+                let more = more && lock.plain_key().is_some();
+                Said::Granted { holds, more, left: left.map(|left| left.as_millis() as u64) }
             }
-            Answer::Done(_) => Said::Done,
-            Answer::Taken { left, holder } => Said::Taken { left, holder },
+            Answer::Kept { last, more } => {
+                if block > 0 {
+                    reserved(last, block);
+                }
+                Said::Kept { more }
+            }
+            Answer::Done => Said::Done,
+            Answer::Taken { left, holder, first, .. } => Said::Taken { left, holder, first },
             Answer::NotOurs => Said::NotOurs,
             other => panic!("{op:?} comes to {other:?}"),
         }
@@ -110,31 +139,37 @@ impl Spot {
 /// An answer but for what no two servers say the same.
 #[derive(Debug)]
 enum Said {
-    Numbers { holds: u32 },
+    Granted { holds: u32, more: bool, left: Option<u64> },
+    Kept { more: bool },
     Done,
-    Taken { left: Option<u64>, holder: String },
+    Taken { left: Option<u64>, holder: String, first: bool },
     NotOurs,
 }
 
 impl PartialEq for Said {
     fn eq(&self, other: &Said) -> bool {
+        let near = |left: &Option<u64>, other: &Option<u64>| match (left, other) {
+            (Some(left), Some(other)) => left.abs_diff(*other) < 50_000,
+            (left, other) => left == other,
+        };
         match (self, other) {
-            (Said::Numbers { holds }, Said::Numbers { holds: others }) => holds == others,
+            (
+                Said::Granted { holds, more, left },
+                Said::Granted { holds: others, more: other_more, left: other_left },
+            ) => holds == others && more == other_more && near(left, other_left),
+            (Said::Kept { more }, Said::Kept { more: other }) => more == other,
             (Said::Done, Said::Done) | (Said::NotOurs, Said::NotOurs) => true,
-            (Said::Taken { left, holder }, Said::Taken { left: other_left, holder: other }) => {
-                let near = match (left, other_left) {
-                    (Some(left), Some(other)) => left.abs_diff(*other) < 50_000,
-                    (left, other) => left == other,
-                };
-                near && holder == other
-            }
+            (
+                Said::Taken { left, holder, first },
+                Said::Taken { left: other_left, holder: other, first: other_first },
+            ) => near(left, other_left) && holder == other && first == other_first,
             _ => false,
         }
     }
 }
 
 fn in_memory(name: &str) -> Spot {
-    Spot::new(|inbox| Memory::new(name, inbox))
+    Spot::new(|inbox| Memory::new(name, CoreId::new(TOLD.into()), inbox))
 }
 
 fn on(server: &Server) -> Spot {
@@ -146,7 +181,7 @@ fn on(server: &Server) -> Spot {
         tls: None,
         patience: Duration::from_secs(10),
     };
-    Spot::new(|inbox| Single::new(endpoint, "lock:", inbox))
+    Spot::new(|inbox| Single::new(endpoint, "lock:", CoreId::new(TOLD.into()), inbox))
 }
 
 fn lock(keys: &[&str], owner: &str) -> Lock {
@@ -154,25 +189,32 @@ fn lock(keys: &[&str], owner: &str) -> Lock {
     Lock { keys, owner: (!owner.is_empty()).then(|| owner.into()) }
 }
 
+/// The core that listens. One can't be told, and says so; of the others nobody hears.
+const TOLD: u8 = 1;
+const ASKS: u8 = 2;
+/// What is granted in the queue lasts so long at first: longer than a test.
+const CLAIM: Duration = Duration::from_secs(60);
+
 /// Turn `turn` of core `core`.
 fn token(core: u8, turn: u8) -> Token {
     let mut turns = Turns::new(CoreId::new(core.into()));
     (0..turn).for_each(|_| {
-        turns.next(Duration::ZERO);
+        turns.next(CLAIM, true);
     });
-    turns.next(Duration::from_secs(3))
+    turns.next(CLAIM, core != ASKS)
 }
 
 const SETS: [&[&str]; 6] = [&["a"], &["b"], &["a", "b"], &["b", "c"], &["a", "c"], &["a", "b", "c"]];
 const OWNERS: [&str; 3] = ["", "w", "v"];
 
 fn step() -> impl Strategy<Value = (usize, usize, Token, Op)> {
-    let token = || (1..4_u8, 0..2_u8).prop_map(|(core, turn)| self::token(core, turn));
+    let token = || (1..4_u8, 0..3_u8).prop_map(|(core, turn)| self::token(core, turn));
     // Far apart, so that the time a test takes doesn't matter.
     let ttl = || (1..6_u32).prop_map(|many| Ttl::from_millis(many * 100_000));
-    let attempt = prop_oneof![Just(Attempt::First), Just(Attempt::Again), Just(Attempt::AfterOwnTurn)];
     let op = prop_oneof![
-        8 => (ttl(), 1..80_u32, attempt).prop_map(|(ttl, block, attempt)| Op::Take { ttl, block, attempt }),
+        8 => (ttl(), 1..80_u32, prop::bool::weighted(0.8))
+            .prop_map(|(ttl, block, waits)| Op::Take { ttl, block, waits }),
+        4 => (ttl(), 1..20_u32).prop_map(|(ttl, block)| Op::Beat { ttl, block }),
         6 => ttl().prop_map(|ttl| Op::Give { ttl, tainted: None }),
         3 => (ttl(), 0..20_u32).prop_map(|(ttl, block)| Op::Keep { ttl, block }),
         2 => (token(), ttl()).prop_map(|(to, ttl)| Op::Swap { to, ttl }),
@@ -197,8 +239,15 @@ fn any_sequence_of_commands_is_answered_the_same_in_memory_and_on_a_server() {
             let lock = lock(SETS[set], OWNERS[owner]);
             prop_assert_eq!(here.run(&lock, token, op), there.run(&lock, token, op), "{:?} of {:?}", op, lock);
         }
+        let said = std::mem::take(&mut here.letters.told.lock().unwrap().signals);
+        let heard = there.wait(|told| (told.signals.len() >= said.len()).then(|| std::mem::take(&mut told.signals)));
+        prop_assert_eq!(said, heard);
         Ok(())
     });
+}
+
+fn granted(holds: u32) -> Said {
+    Said::Granted { holds, more: false, left: None }
 }
 
 #[test]
@@ -206,22 +255,22 @@ fn an_owner_s_hold_that_is_over_is_over_in_both() {
     let server = Server::start();
     for place in [in_memory("over"), on(&server)] {
         let lock = lock(&["a", "b"], "w");
-        let take = |millis| Op::Take { ttl: Ttl::from_millis(millis), block: 1, attempt: Attempt::First };
+        let take = |millis| Op::Take { ttl: Ttl::from_millis(millis), block: 1, waits: false };
         let [short, long, new] = [token(1, 0), token(2, 0), token(3, 0)];
-        assert_eq!(place.run(&lock, short, take(100)), Said::Numbers { holds: 1 });
-        assert_eq!(place.run(&lock, long, take(10_000)), Said::Numbers { holds: 2 });
+        assert_eq!(place.run(&lock, short, take(100)), granted(1));
+        assert_eq!(place.run(&lock, long, take(10_000)), granted(2));
         // Its ttl and grace.
         std::thread::sleep(Duration::from_millis(120));
         let ttl = Ttl::from_millis(1_000);
         for op in [Op::Keep { ttl, block: 0 }, Op::Keep { ttl, block: 3 }, Op::Adopt { to: new, ttl }] {
             assert_eq!(place.run(&lock, short, op), Said::NotOurs, "{op:?}");
         }
-        assert_eq!(place.run(&lock, new, take(10_000)), Said::Numbers { holds: 2 });
+        assert_eq!(place.run(&lock, new, take(10_000)), granted(2));
         let give = Op::Give { ttl, tainted: None };
         assert_eq!(place.run(&lock, short, give), Said::NotOurs);
         for token in [long, new] {
             assert_eq!(place.run(&lock, token, give), Said::Done);
         }
-        assert_eq!(place.run(&self::lock(&["a", "b"], ""), short, take(100)), Said::Numbers { holds: 1 });
+        assert_eq!(place.run(&self::lock(&["a", "b"], ""), short, take(100)), granted(1));
     }
 }

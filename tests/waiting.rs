@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use holdfast_core::engine::{Counters, Event, Outcome, Phase, Released, Wait};
 use holdfast_core::lease::Loss;
-use holdfast_core::wait::{BACKOFF, Choice, Jitter, Phase as Polling, Phases, Poll, Strategy};
+use holdfast_core::wait::{BACKOFF, Choice, Jitter, Phase as Polling, Phases, Poll, Strategy, Then};
 use place::*;
 use process::*;
 use proxy::Proxy;
@@ -38,11 +38,11 @@ fn polling(interval: u64, max_duration: Option<u64>, max_attempts: Option<u32>) 
 }
 
 fn then_fail(phases: &[Polling]) -> Strategy {
-    Strategy::Poll(Phases { phases: phases.to_vec(), ends: true })
+    Strategy::Poll(Phases { phases: phases.to_vec(), then: Then::Fail })
 }
 
 fn for_ever(phases: &[Polling]) -> Strategy {
-    Strategy::Poll(Phases { phases: phases.to_vec(), ends: false })
+    Strategy::Poll(Phases { phases: phases.to_vec(), then: Then::Never })
 }
 
 fn timed_out(outcome: Outcome) -> Wait {

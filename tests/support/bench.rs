@@ -3,11 +3,20 @@
 use std::time::Duration;
 
 use holdfast_core::clock::Time;
-use holdfast_core::lease::{Action, Attempt, ClaimId, CoreId, Cx, Lease, Loss, Op, Token, Ttl, Turns, Waiter};
+use holdfast_core::lease::{
+    Action, ClaimId, CoreId, Cx, Grant, Lease, Loss, Op, Push, Refusal, Token, Ttl, Turn, Turns, Waiter, Way,
+};
 
 pub struct Bench {
     pub lease: Lease,
     pub now: Time,
+    /// The core can be told.
+    pub able: bool,
+    /// Callers hear of their grants at once.
+    pub awake: bool,
+    pub round_trip: Duration,
+    /// The last take was to queue.
+    waits: bool,
     turns: Turns,
 }
 
@@ -21,20 +30,39 @@ pub fn ttl(millis: u32) -> Ttl {
 }
 
 pub fn waiter(claim: u64, millis: u32) -> Waiter {
-    Waiter { claim: ClaimId(claim), ttl: ttl(millis), once: false, renewed: true, max_hold: None }
+    Waiter {
+        claim: ClaimId(claim),
+        ttl: ttl(millis),
+        once: false,
+        renewed: true,
+        max_hold: None,
+        queues: true,
+        pause: Duration::ZERO,
+        turn: Turn::default(),
+    }
 }
 
 pub fn once(claim: u64, millis: u32) -> Waiter {
-    Waiter { once: true, ..waiter(claim, millis) }
+    Waiter { once: true, queues: false, ..waiter(claim, millis) }
 }
 
 pub fn unrenewed(claim: u64, millis: u32) -> Waiter {
     Waiter { renewed: false, ..waiter(claim, millis) }
 }
 
-pub fn take(token: Token, millis: u32, block: u32, attempt: Attempt) -> Action {
-    let op = Op::Take { ttl: ttl(millis), block, attempt };
+pub fn take(token: Token, millis: u32, block: u32) -> Action {
+    let op = Op::Take { ttl: ttl(millis), block, waits: true };
     send(token, op, None)
+}
+
+/// A take for those who want one attempt.
+pub fn take_once(token: Token, millis: u32, block: u32) -> Action {
+    let op = Op::Take { ttl: ttl(millis), block, waits: false };
+    send(token, op, None)
+}
+
+pub fn beat(token: Token, millis: u32, block: u32) -> Action {
+    send(token, Op::Beat { ttl: ttl(millis), block }, None)
 }
 
 pub fn keep(token: Token, millis: u32, block: u32) -> Action {
@@ -61,11 +89,15 @@ pub fn send(token: Token, op: Op, caller: Option<u64>) -> Action {
 }
 
 pub fn granted(claim: u64, fence: u64) -> Action {
-    Action::Granted { claim: ClaimId(claim), fence, handed_on: false }
+    Action::Granted { claim: ClaimId(claim), fence, way: Way::Asked }
 }
 
 pub fn handed_on(claim: u64, fence: u64) -> Action {
-    Action::Granted { claim: ClaimId(claim), fence, handed_on: true }
+    Action::Granted { claim: ClaimId(claim), fence, way: Way::HandedOn }
+}
+
+pub fn told(claim: u64, fence: u64) -> Action {
+    Action::Granted { claim: ClaimId(claim), fence, way: Way::Told }
 }
 
 pub fn refused(claim: u64) -> Action {
@@ -82,7 +114,8 @@ pub fn lost(claim: u64, loss: Loss) -> Action {
 
 impl Bench {
     pub fn new() -> Bench {
-        Bench { lease: Lease::default(), now: at(0), turns: Turns::new(CoreId::new(7)) }
+        let (lease, turns) = (Lease::default(), Turns::new(CoreId::new(7)));
+        Bench { lease, now: at(0), able: true, awake: true, round_trip: Duration::ZERO, waits: true, turns }
     }
 
     /// With the lock held by caller 1, granted at once at `at(0)` with `block` numbers of which the last is 1000.
@@ -120,11 +153,30 @@ impl Bench {
     }
 
     pub fn grant(&mut self, token: Token, last: u64, sent: u64) -> Vec<Action> {
-        self.step(|lease, cx| lease.granted(token, last, at(sent), cx))
+        let grant = Grant { last, sent: at(sent), left: None, more: false };
+        self.step(|lease, cx| lease.granted(token, grant, cx))
+    }
+
+    /// By a beat: the server keeps it for `left` more.
+    pub fn grant_left(&mut self, token: Token, last: u64, sent: u64, left: u64) -> Vec<Action> {
+        let grant = Grant { last, sent: at(sent), left: Some(Duration::from_millis(left)), more: false };
+        self.step(|lease, cx| lease.granted(token, grant, cx))
+    }
+
+    /// By push, with 16 numbers.
+    pub fn push(&mut self, token: Token, last: u64) -> Vec<Action> {
+        let push = Push { last, block: 16, more: false };
+        self.step(|lease, cx| assert!(lease.told(token, push, cx), "nobody waits with this token"))
     }
 
     pub fn taken(&mut self, token: Token, again: u64) -> Vec<Action> {
-        self.step(|lease, cx| lease.taken(token, None, at(again), cx))
+        self.refuse(token, 0, self.now, at(again))
+    }
+
+    /// Taken, in answer to a command sent at `sent`.
+    pub fn refuse(&mut self, token: Token, mark: u64, sent: Time, again: Time) -> Vec<Action> {
+        let refusal = Refusal { holder: "somebody".to_owned(), mark, sent, queued: self.waits };
+        self.step(|lease, cx| lease.taken(token, refusal, again, cx))
     }
 
     /// With `until`: it may still be executed. Without `again`: when the link is back.
@@ -139,7 +191,7 @@ impl Bench {
     }
 
     pub fn kept(&mut self, token: Token, sent: u64, millis: u32) -> Vec<Action> {
-        self.step(|lease, cx| lease.kept(token, at(sent), ttl(millis), None, false, cx))
+        self.step(|lease, cx| lease.kept(token, at(sent), ttl(millis), None, false, false, cx))
     }
 
     pub fn swapped(&mut self, to: Token, sent: u64, millis: u32) -> Vec<Action> {
@@ -168,8 +220,17 @@ impl Bench {
 
     pub fn step(&mut self, event: impl FnOnce(&mut Lease, &mut Cx<'_>)) -> Vec<Action> {
         let mut out = Vec::new();
-        let mut cx = Cx { now: self.now, turns: &mut self.turns, out: &mut out };
+        let Bench { now, able: told, round_trip, .. } = *self;
+        let mut cx = Cx { now, told, round_trip, turns: &mut self.turns, out: &mut out };
         event(&mut self.lease, &mut cx);
+        if self.awake {
+            self.lease.claimed();
+        }
+        for action in &out {
+            if let Action::Send { op: Op::Take { waits, .. }, .. } = action {
+                self.waits = *waits;
+            }
+        }
         out
     }
 }

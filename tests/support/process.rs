@@ -9,7 +9,7 @@ use holdfast_core::clock::Time;
 use holdfast_core::engine::{
     self, Acquire, Core, Counters, Event, Listener, Options, Outcome, Released, Target, Terms, Where, open,
 };
-use holdfast_core::lease::{ClaimId, Token, Ttl};
+use holdfast_core::lease::{ClaimId, Token, Ttl, Turn};
 use holdfast_core::link::{Endpoint, Place};
 use holdfast_core::store::{self, Keys};
 use holdfast_core::wait::{Choice, Strategy};
@@ -109,6 +109,7 @@ impl Ask {
             max_hold: self.max_hold,
             max_stall: self.max_stall,
             min_hold: self.min_hold,
+            turn: Turn::default(),
         }
     }
 }

@@ -76,11 +76,11 @@ local function take(locks, queues, holds, value, token, ttl, block, waits)
     if call('GET', lock) == value then
       raise(lock, ttl)
     else
-      call('ZREM', queues[i], token)
       -- First: without memory nothing must be written before this is refused.
       call('SET', lock, value, 'PX', ttl)
       if holds[i] then call('DEL', holds[i]) end
     end
+    call('ZREM', queues[i], token)
     if holds[i] then
       hold(holds[i], token, ttl)
       count = math.max(count, settle(lock, queues[i], holds[i], value))
