@@ -2,17 +2,17 @@
 
 use redis::{Cmd, ConnectionLike, Value};
 
-use crate::model::{Answer, Command, How, Shared};
+use crate::model::{Answer, Command, Shared};
 use crate::server::Server;
 
 const PLAIN: &str = concat!(
     include_str!("../../src/store/redis/scripts/lean.lua"),
-    include_str!("../../src/store/redis/scripts/fence.lua"),
+    include_str!("../../src/store/redis/scripts/queue.lua"),
     include_str!("../../src/store/redis/scripts/burst.lua"),
 );
 const SHARED: &str = concat!(
     include_str!("../../src/store/redis/scripts/shared.lua"),
-    include_str!("../../src/store/redis/scripts/fence.lua"),
+    include_str!("../../src/store/redis/scripts/queue.lua"),
     include_str!("../../src/store/redis/scripts/shared-commands.lua"),
 );
 
@@ -42,9 +42,14 @@ impl Script {
         format!("{}{lock}", self.prefix)
     }
 
-    /// The mark of somebody who asked for a lock in vain.
-    pub fn wanted(&self, lock: &str) -> String {
-        format!("{}~w{{0}}{}", self.prefix, self.key(lock))
+    /// The queue of those who wait for a lock.
+    pub fn queue(&self, lock: &str) -> String {
+        format!("{}~q{{0}}{lock}", self.prefix)
+    }
+
+    /// The channel of a core, as it is written in a token.
+    pub fn channel(&self, core: &str) -> String {
+        format!("{}~s{{0}}{core}", self.prefix)
     }
 
     /// The holds of an owner's lock.
@@ -60,11 +65,11 @@ impl Script {
     /// All of them in one call.
     pub fn burst(&mut self, commands: &[(&str, Command)], floor: u64) -> Vec<Outcome> {
         let mut call = redis::cmd("EVAL");
-        call.arg(PLAIN).arg(commands.len() + 1).arg(self.counter());
+        call.arg(PLAIN).arg(2 * commands.len() + 1).arg(self.counter());
         for (lock, _) in commands {
-            call.arg(self.key(lock));
+            call.arg(self.key(lock)).arg(self.queue(lock));
         }
-        call.arg(floor).arg(format!("{}~w{{0}}", self.prefix));
+        call.arg(floor).arg(self.channel(""));
         for (_, command) in commands {
             let (letter, token, rest) = words(command);
             call.arg(letter).arg(token).arg(rest);
@@ -82,12 +87,13 @@ impl Script {
         let mut keys = vec![self.counter()];
         for (lock, _) in commands {
             keys.extend(lock.keys.iter().map(|key| self.key(key)));
+            keys.extend(lock.keys.iter().map(|key| self.queue(key)));
             if !lock.owner.is_empty() {
                 keys.extend(lock.keys.iter().map(|key| self.holds(key)));
             }
         }
         let mut call = redis::cmd("EVAL");
-        call.arg(SHARED).arg(keys.len()).arg(keys).arg(floor).arg(format!("{}~w{{0}}", self.prefix));
+        call.arg(SHARED).arg(keys.len()).arg(keys).arg(floor).arg(self.channel(""));
         for (lock, command) in commands {
             let (letter, token, rest) = words(command);
             call.arg(letter).arg(token).arg(&lock.owner).arg(lock.keys.len()).arg(rest);
@@ -133,14 +139,10 @@ impl Script {
 /// The letter of a command, its token, and what follows.
 fn words(command: &Command) -> (&'static str, &str, Vec<String>) {
     match command {
-        Command::Take { how, token, ttl, block } => {
-            let letter = match how {
-                How::First => "t",
-                How::Again => "p",
-                How::AfterOwnTurn => "r",
-            };
-            (letter, token, vec![ttl.to_string(), block.to_string()])
+        Command::Take { token, ttl, block, waits } => {
+            (if *waits { "w" } else { "t" }, token, vec![ttl.to_string(), block.to_string()])
         }
+        Command::Beat { token, block } => ("b", token, vec![block.to_string()]),
         Command::Give { token } => ("g", token, Vec::new()),
         Command::Keep { token, ttl, block } => ("k", token, vec![ttl.to_string(), block.to_string()]),
         Command::Swap { token, to, ttl } => ("s", token, vec![to.clone(), ttl.to_string()]),
@@ -148,27 +150,30 @@ fn words(command: &Command) -> (&'static str, &str, Vec<String>) {
 }
 
 fn answer(command: &Command, value: Value) -> Outcome {
-    let numbered = match command {
-        Command::Take { .. } => true,
-        Command::Keep { block, .. } => *block > 0,
-        _ => false,
+    let parts = match value {
+        Value::ServerError(error) => return Err(format!("{} {}", error.code(), error.details().unwrap_or(""))),
+        Value::Int(number) => vec![Value::Int(number)],
+        Value::Array(parts) => parts,
+        other => panic!("{command:?} is answered by {other:?}"),
     };
-    Ok(match (command, value) {
-        (_, Value::ServerError(error)) => {
-            return Err(format!("{} {}", error.code(), error.details().unwrap_or("")));
-        }
-        (Command::Take { .. }, Value::Array(parts)) if parts.len() == 2 => {
-            let (last, holds) = redis::from_redis_value(Value::Array(parts)).unwrap();
-            Answer::Joined { last, holds }
-        }
-        (Command::Take { .. }, Value::Array(parts)) => {
-            let (mark, left, holder): (u64, i64, String) = redis::from_redis_value(Value::Array(parts)).unwrap();
-            Answer::Taken { mark, left: u64::try_from(left).ok(), holder }
-        }
-        (_, Value::Int(last)) if numbered && last > 0 => Answer::Numbers(last.try_into().unwrap()),
-        (Command::Give { .. } | Command::Keep { .. } | Command::Swap { .. }, Value::Int(0)) => Answer::NotOurs,
-        (Command::Give { .. } | Command::Keep { .. } | Command::Swap { .. }, Value::Int(1)) => Answer::Done,
-        (_, other) => panic!("{command:?} is answered by {other:?}"),
+    if let [Value::Int(mark), Value::Int(left), Value::BulkString(holder), Value::Int(first)] = parts.as_slice() {
+        let holder = String::from_utf8(holder.clone()).unwrap();
+        let (mark, left) = ((*mark).try_into().unwrap(), u64::try_from(*left).ok());
+        return Ok(Answer::Taken { mark, left, holder, first: *first == 1 });
+    }
+    let numbers: Vec<i64> = redis::from_redis_value(Value::Array(parts)).unwrap();
+    let more = numbers.get(1) == Some(&1);
+    Ok(match (command, numbers[0]) {
+        (Command::Take { .. }, 0) => panic!("{command:?} is answered by nothing"),
+        (_, 0) => Answer::NotOurs,
+        (Command::Take { .. } | Command::Beat { .. }, last) => Answer::Granted {
+            last: last.try_into().unwrap(),
+            more,
+            left: numbers.get(2).and_then(|left| u64::try_from(*left).ok()),
+            holds: numbers.get(3).map_or(1, |holds| (*holds).try_into().unwrap()),
+        },
+        (Command::Keep { .. }, last) => Answer::Kept { last: last.try_into().unwrap(), more },
+        (Command::Give { .. } | Command::Swap { .. }, _) => Answer::Done,
     })
 }
 
@@ -177,19 +182,25 @@ pub fn token(core: u8, turn: u64) -> String {
     format!("hf1.p.{core:032x}.{turn}.3100")
 }
 
+/// One that is told when its turn has come.
+pub fn told(core: u8, turn: u64) -> String {
+    format!("hf1.h.{core:032x}.{turn}.3100")
+}
+
+/// Without waiting.
 pub fn take(token: &str, ttl: u64, block: u64) -> Command {
     let token = token.to_owned();
-    Command::Take { how: How::First, token, ttl, block }
+    Command::Take { token, ttl, block, waits: false }
 }
 
-pub fn take_again(token: &str, ttl: u64, block: u64) -> Command {
+/// Or queue.
+pub fn wait(token: &str, ttl: u64, block: u64) -> Command {
     let token = token.to_owned();
-    Command::Take { how: How::Again, token, ttl, block }
+    Command::Take { token, ttl, block, waits: true }
 }
 
-pub fn take_after_own_turn(token: &str, ttl: u64, block: u64) -> Command {
-    let token = token.to_owned();
-    Command::Take { how: How::AfterOwnTurn, token, ttl, block }
+pub fn beat(token: &str, block: u64) -> Command {
+    Command::Beat { token: token.to_owned(), block }
 }
 
 pub fn give(token: &str) -> Command {
