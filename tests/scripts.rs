@@ -340,16 +340,14 @@ fn a_key_of_another_type_fails_its_own_command_and_leaves_its_neighbours_alone()
     }
     script.ask::<()>(&["LPUSH", "lock:data", "precious"]);
     let new = token(1, 2);
-    for bad in
-        [
-            take(&mine, FAR, 1),
-            wait(&mine, FAR, 1),
-            beat(&mine, 1),
-            keep(&mine, FAR, 0),
-            swap(&mine, &new, FAR),
-            give(&mine),
-        ]
-    {
+    for bad in [
+        take(&mine, FAR, 1),
+        wait(&mine, FAR, 1),
+        beat(&mine, 1),
+        keep(&mine, FAR, 0),
+        swap(&mine, &new, FAR),
+        give(&mine),
+    ] {
         let answers = script.burst(
             &[
                 ("a", keep(&mine, FAR, 0)),
@@ -616,7 +614,12 @@ impl Pair<'_, '_> {
             let written = self.script.counter();
             let exact: Option<u64> = self.script.ask(&["GET", &written]);
             let off = self.model.counter.zip(exact).map_or(0, |(number, exact)| exact.wrapping_sub(number));
-            prop_assert!(off <= after - before, "{exact:?} isn't {:?} and at most {}", self.model.counter, after - before);
+            prop_assert!(
+                off <= after - before,
+                "{exact:?} isn't {:?} and at most {}",
+                self.model.counter,
+                after - before
+            );
             self.model.counter = exact;
             if let Some(number) = number_of(&mut expected) {
                 *number += off;
@@ -726,7 +729,8 @@ fn any_sequence_of_commands_is_answered_as_the_model_says_and_numbers_rise() {
         script.ask::<()>(&["FLUSHALL"]);
         let model = Model { deaf: [core(3)].into(), ..Model::default() };
         let mut ear = ear.borrow_mut();
-        let mut pair = Pair { script: &mut script, model, floors: HashMap::new(), last: 0, ear: &mut ear, marked: false };
+        let mut pair =
+            Pair { script: &mut script, model, floors: HashMap::new(), last: 0, ear: &mut ear, marked: false };
         // What a case before has left unheard.
         while pair.hear("begin") != "begin" {}
         for (lock, step) in &steps {

@@ -8,24 +8,19 @@
 #[allow(dead_code)] // the simulation uses all of it
 mod model;
 #[path = "support/script.rs"]
+#[allow(dead_code)] // those of the other script use all of it
 mod script;
-#[path = "support/seeded.rs"]
-mod seeded;
 #[path = "support/server.rs"]
 #[allow(dead_code)] // the engine's tests use all of it
 mod server;
-#[path = "support/shared_model.rs"]
-mod shared_model;
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-
-use model::{Answer, Command, Entry, How, Model, Shared};
-use proptest::prelude::*;
+use model::{Answer, Command, Shared};
 use script::*;
 use server::Server;
 
 const FAR: u64 = 100_000;
+/// Nobody waits, and no numbers were asked for.
+const KEPT: Answer = Answer::Kept { last: 1, more: false };
 
 fn script() -> (Server, Script) {
     let server = Server::start();
@@ -45,7 +40,7 @@ fn owned(keys: &[&str], owner: &str) -> Shared {
 #[track_caller]
 fn joined(outcome: Outcome) -> (u64, u64) {
     match outcome {
-        Ok(Answer::Joined { last, holds }) => (last, holds),
+        Ok(Answer::Granted { last, holds, .. }) => (last, holds),
         other => panic!("{other:?} instead of numbers"),
     }
 }
@@ -105,7 +100,7 @@ fn of_overlapping_sets_one_is_taken_and_nothing_of_the_other() {
     let (mine, other) = (token(1, 1), token(2, 1));
     let (last, _) = joined(script.run_shared(&set(&["b", "c"]), take(&mine, FAR, 1), NO_FLOOR));
     for keys in [&["a", "b"][..], &["c", "d"], &["a", "b", "c", "d"], &["b", "c"], &["a", "c", "z"]] {
-        for command in [take(&other, 500, 9), take_again(&other, 500, 9), take_after_own_turn(&other, 500, 9)] {
+        for command in [take(&other, 500, 9), wait(&other, 500, 9)] {
             let outcome = script.run_shared(&set(keys), command, last);
             assert!(matches!(&outcome, Ok(Answer::Taken { mark, .. }) if *mark == last), "a number is reserved");
             assert_eq!(taken(outcome).1, mine);
@@ -130,14 +125,9 @@ fn a_key_of_another_type_in_a_set_fails_the_take_and_nothing_is_taken() {
         let abc = set(&["a", "b", "c"]);
         let beside = set(&["x", "y"]);
         let new = token(1, 2);
-        for bad in [
-            take(&mine, FAR, 1),
-            take_again(&mine, FAR, 1),
-            take_after_own_turn(&mine, FAR, 1),
-            keep(&mine, FAR, 0),
-            swap(&mine, &new, FAR),
-            give(&mine),
-        ] {
+        for bad in
+            [take(&mine, FAR, 1), wait(&mine, FAR, 1), keep(&mine, FAR, 0), swap(&mine, &new, FAR), give(&mine)]
+        {
             let answers = script.burst_shared(
                 &[
                     (&beside, take(&mine, FAR, 1)),
@@ -152,7 +142,7 @@ fn a_key_of_another_type_in_a_set_fails_the_take_and_nothing_is_taken() {
             let not_ours = answers[1] == Ok(Answer::NotOurs) && place != "a" && !matches!(bad, Command::Take { .. });
             assert!(refused || not_ours, "{place}: {bad:?}: {answers:?}");
             joined(answers[0].clone());
-            assert_eq!(answers[2..], [Ok(Answer::Done), Ok(Answer::Done)], "its neighbours are left alone");
+            assert_eq!(answers[2..], [Ok(KEPT), Ok(Answer::Done)], "its neighbours are left alone");
             assert_eq!(everything(&mut script), std::slice::from_ref(&key));
         }
         assert_eq!(script.ask::<Vec<String>>(&["LRANGE", &key, "0", "-1"]), ["precious"]);
@@ -160,7 +150,7 @@ fn a_key_of_another_type_in_a_set_fails_the_take_and_nothing_is_taken() {
 }
 
 #[test]
-fn a_foreign_owner_of_one_key_is_respected_and_named_and_no_mark_is_left_for_it() {
+fn a_foreign_owner_of_one_key_is_respected_and_named() {
     let (_server, mut script) = script();
     let mine = token(1, 1);
     assert_eq!(script.ask::<String>(&["SET", "lock:b", "worker-17", "NX", "PX", "5000"]), "OK");
@@ -176,32 +166,102 @@ fn a_foreign_owner_of_one_key_is_respected_and_named_and_no_mark_is_left_for_it(
 }
 
 #[test]
-fn the_time_that_is_left_is_that_of_the_last_key_to_end() {
+fn what_is_told_is_of_the_first_key_that_is_in_the_way() {
     let (_server, mut script) = script();
-    let abc = set(&["a", "b", "c"]);
-    let mine = token(1, 1);
-    let set_left = |script: &mut Script, ttls: [Option<u64>; 3]| {
-        for (key, ttl) in ["a", "b", "c"].iter().zip(ttls) {
-            let key = script.key(key);
-            match ttl {
-                Some(ttl) => script.ask::<()>(&["SET", &key, &format!("of {key}"), "PX", &ttl.to_string()]),
-                None => script.ask::<()>(&["SET", &key, &format!("of {key}")]),
-            }
+    let (abc, mine) = (set(&["a", "b", "c"]), token(1, 1));
+    script.ask::<()>(&["SET", "lock:b", "of b", "PX", "9000"]);
+    script.ask::<()>(&["SET", "lock:c", "of c", "PX", "50000"]);
+    let (left, holder) = taken(script.run_shared(&abc, take(&mine, FAR, 1), NO_FLOOR));
+    assert!((7_000..=9_000).contains(&left.unwrap()), "{left:?}");
+    assert_eq!(holder, "of b");
+    script.ask::<()>(&["SET", "lock:b", "of b"]);
+    assert_eq!(taken(script.run_shared(&abc, take(&mine, FAR, 1), NO_FLOOR)).0, None, "it has no end");
+}
+
+// ----- waiting for several ----------------------------------------------------------------------------------------------
+
+fn queue(script: &mut Script, lock: &str) -> Vec<String> {
+    let queue = script.queue(lock);
+    script.ask(&["ZRANGE", &queue, "0", "-1"])
+}
+
+#[test]
+fn a_set_waits_in_one_queue_after_the_other_and_keeps_what_it_was_granted() {
+    let (_server, mut script) = script();
+    let (ab, mine, [a, b, late]) = (set(&["a", "b"]), token(9, 1), [1, 2, 3].map(|core| token(core, 1)));
+    for (lock, token) in [("a", &a), ("b", &b)] {
+        script.run(lock, take(token, FAR, 1), NO_FLOOR).unwrap();
+    }
+    assert_eq!(taken(script.run_shared(&ab, wait(&mine, FAR, 1), NO_FLOOR)).1, a);
+    assert_eq!((queue(&mut script, "a"), queue(&mut script, "b")), (vec![mine.clone()], vec![]));
+    // Its turn comes at the first; the second is still taken. Nobody passes it at the first meanwhile.
+    script.run("a", give(&a), NO_FLOOR).unwrap();
+    assert_eq!(script.value("a").as_ref(), Some(&mine));
+    assert_eq!(taken(script.run_shared(&ab, wait(&mine, FAR, 1), NO_FLOOR)).1, b);
+    assert_eq!((queue(&mut script, "a"), queue(&mut script, "b")), (vec![], vec![mine.clone()]));
+    assert!(matches!(script.run("a", wait(&late, FAR, 1), NO_FLOOR), Ok(Answer::Taken { first: true, .. })));
+    script.run("b", give(&b), NO_FLOOR).unwrap();
+    joined(script.run_shared(&ab, wait(&mine, FAR, 1), NO_FLOOR));
+    for key in ["a", "b"] {
+        assert_eq!(script.value(key).as_ref(), Some(&mine));
+        assert_left(&mut script, key, FAR);
+    }
+    // Given back, the first goes to who waits for it.
+    assert_eq!(script.run_shared(&ab, give(&mine), NO_FLOOR), Ok(Answer::Done));
+    assert_eq!((script.value("a").as_ref(), script.value("b")), (Some(&late), None));
+}
+
+#[test]
+fn what_a_set_was_granted_out_of_order_goes_on_when_an_earlier_one_is_taken() {
+    let (_server, mut script) = script();
+    let (ab, mine, [a, b, late]) = (set(&["a", "b"]), token(9, 1), [1, 2, 3].map(|core| token(core, 1)));
+    // It waits for the second, since the first is free; that is taken by another meanwhile.
+    script.run("b", take(&b, FAR, 1), NO_FLOOR).unwrap();
+    assert_eq!(taken(script.run_shared(&ab, wait(&mine, FAR, 1), NO_FLOOR)).1, b);
+    script.run("a", take(&a, FAR, 1), NO_FLOOR).unwrap();
+    script.run("b", wait(&late, FAR, 1), NO_FLOOR).unwrap();
+    script.run("b", give(&b), NO_FLOOR).unwrap();
+    assert_eq!(script.value("b").as_ref(), Some(&mine));
+    // Kept, it could be waited for by who has the first: a circle.
+    assert_eq!(taken(script.run_shared(&ab, wait(&mine, FAR, 1), NO_FLOOR)).1, a);
+    assert_eq!(script.value("b").as_ref(), Some(&late));
+    assert_eq!((queue(&mut script, "a"), queue(&mut script, "b")), (vec![mine.clone()], vec![]));
+}
+
+#[test]
+fn a_set_that_gives_up_leaves_the_queue_and_what_it_was_granted() {
+    let (_server, mut script) = script();
+    let (ab, mine, [a, b, late]) = (set(&["a", "b"]), token(9, 1), [1, 2, 3].map(|core| token(core, 1)));
+    for owner in ["", "w"] {
+        for (lock, token) in [("a", &a), ("b", &b)] {
+            script.run(lock, take(token, FAR, 1), NO_FLOOR).unwrap();
         }
-        taken(script.run_shared(&abc, take(&mine, FAR, 1), NO_FLOOR))
-    };
-    let orders = [[Some(9_000), Some(50_000), Some(20_000)], [Some(50_000), Some(9_000), Some(20_000)]];
-    for ttls in orders.into_iter().chain([[Some(9_000), Some(20_000), Some(50_000)]]) {
-        let (left, holder) = set_left(&mut script, ttls);
-        assert!((48_000..=50_000).contains(&left.unwrap()), "{ttls:?}: {left:?}");
-        assert_eq!(holder, "of lock:a", "the first that is in the way");
+        let lock = Shared { owner: owner.to_owned(), ..ab.clone() };
+        taken(script.run_shared(&lock, wait(&mine, FAR, 1), NO_FLOOR));
+        script.run("a", give(&a), NO_FLOOR).unwrap();
+        taken(script.run_shared(&lock, wait(&mine, FAR, 1), NO_FLOOR));
+        script.run("a", wait(&late, FAR, 1), NO_FLOOR).unwrap();
+        assert_eq!(script.run_shared(&lock, give(&mine), NO_FLOOR), Ok(Answer::NotOurs));
+        assert_eq!((script.value("a").as_ref(), script.value("b").as_ref()), (Some(&late), Some(&b)));
+        assert_eq!((queue(&mut script, "a"), queue(&mut script, "b")), (vec![], vec![]));
+        for (lock, token) in [("a", &late), ("b", &b)] {
+            assert_eq!(script.run(lock, give(token), NO_FLOOR), Ok(Answer::Done));
+        }
     }
-    // One without an end may be released at any time: there is nothing to sleep for.
-    for ttls in
-        [[None, Some(50_000), Some(20_000)], [Some(50_000), None, Some(20_000)], [Some(9_000), Some(9_000), None]]
-    {
-        assert_eq!(set_left(&mut script, ttls).0, None, "{ttls:?}");
+}
+
+#[test]
+fn the_last_hold_of_an_owner_hands_its_lock_on() {
+    let (_server, mut script) = script();
+    let (lock, one, two, next) = (owned(&["a"], "w"), token(1, 1), token(2, 1), token(3, 1));
+    for token in [&one, &two] {
+        joined(script.run_shared(&lock, wait(token, FAR, 1), NO_FLOOR));
     }
+    script.run("a", wait(&next, FAR, 1), NO_FLOOR).unwrap();
+    assert_eq!(script.run_shared(&lock, give(&one), NO_FLOOR), Ok(Answer::Done));
+    assert_eq!(script.value("a").as_deref(), Some("hf1.o.w"));
+    assert_eq!(script.run_shared(&lock, give(&two), NO_FLOOR), Ok(Answer::Done));
+    assert_eq!(script.value("a"), Some(next));
 }
 
 #[test]
@@ -210,7 +270,7 @@ fn a_repeated_take_of_a_set_raises_all_its_ttls_and_reserves_new_numbers() {
     let ab = set(&["a", "b"]);
     let token = token(1, 1);
     let (first, _) = joined(script.run_shared(&ab, take(&token, FAR, 2), NO_FLOOR));
-    for (round, command) in (1..).zip([take, take_again, take_after_own_turn]) {
+    for (round, command) in (1..).zip([take, wait, wait]) {
         script.ask::<()>(&["PEXPIRE", "lock:b", "5000"]);
         let (last, _) = joined(script.run_shared(&ab, command(&token, FAR, 2), first));
         assert_eq!(last, first + 2 * round);
@@ -226,54 +286,6 @@ fn a_repeated_take_of_a_set_raises_all_its_ttls_and_reserves_new_numbers() {
     joined(script.run_shared(&ab, take(&token, 5_000, 1), first));
     assert_left(&mut script, "a", 5_000);
     assert_left(&mut script, "b", FAR);
-}
-
-#[test]
-fn a_set_stands_back_for_another_process_that_asked_for_one_of_its_keys_in_vain() {
-    let (_server, mut script) = script();
-    let abc = set(&["a", "b", "c"]);
-    let (mine, again, other) = (token(1, 1), token(1, 2), token(2, 1));
-    joined(script.run_shared(&abc, take(&mine, FAR, 1), NO_FLOOR));
-    // A mark of its own process doesn't count.
-    script.run_shared(&set(&["a", "b"]), take(&token(1, 9), FAR, 1), NO_FLOOR).unwrap();
-    let answers = script.burst_shared(&[(&abc, give(&mine)), (&abc, take_after_own_turn(&again, FAR, 1))], NO_FLOOR);
-    joined(answers[1].clone());
-    // Another process wants one of the keys, as a lock of one key.
-    script.run("b", take(&other, FAR, 1), NO_FLOOR).unwrap();
-    let third = token(1, 3);
-    let answers = script.burst_shared(&[(&abc, give(&again)), (&abc, take_after_own_turn(&third, FAR, 1))], NO_FLOOR);
-    assert_eq!(taken(answers[1].clone()), (None, String::new()), "free at any time, and nobody's");
-    for key in ["a", "b", "c"] {
-        assert_eq!(script.left(key), -2);
-    }
-    // Granted to whom it was kept for, and its mark is gone.
-    assert!(matches!(script.run("b", take_again(&other, FAR, 1), NO_FLOOR), Ok(Answer::Numbers(_))));
-    let marks = [script.wanted("a"), script.wanted("b")];
-    assert_eq!(script.ask::<u64>(&["EXISTS", &marks[1]]), 0);
-    assert_eq!(script.ask::<u64>(&["EXISTS", &marks[0]]), 1);
-}
-
-#[test]
-fn who_asks_for_a_set_in_vain_marks_the_keys_that_are_in_the_way() {
-    let (_server, mut script) = script();
-    let (mine, other) = (token(1, 1), token(2, 1));
-    joined(script.run_shared(&set(&["b", "c"]), take(&mine, FAR, 1), NO_FLOOR));
-    taken(script.run_shared(&set(&["a", "b", "c", "d"]), take(&other, FAR, 1), NO_FLOOR));
-    let marks: Vec<Option<String>> = ["a", "b", "c", "d"]
-        .iter()
-        .map(|key| {
-            let mark = script.wanted(key);
-            script.ask(&["GET", &mark])
-        })
-        .collect();
-    assert_eq!(marks, [None, Some(other.clone()), Some(other.clone()), None]);
-    let mark = script.wanted("b");
-    let left: i64 = script.ask(&["PTTL", &mark]);
-    assert!((1..=1_500).contains(&left), "{left}");
-    // Who had it last stands back, and its first attempt as the one in vain takes the marks away.
-    script.run_shared(&set(&["b", "c"]), give(&mine), NO_FLOOR).unwrap();
-    joined(script.run_shared(&set(&["a", "b", "c", "d"]), take_again(&other, FAR, 1), NO_FLOOR));
-    assert_eq!(everything(&mut script), ["lock:a", "lock:b", "lock:c", "lock:d"]);
 }
 
 // ----- several keys: give, keep, swap -----------------------------------------------------------------------------------
@@ -327,8 +339,9 @@ fn a_keep_of_a_set_raises_and_never_shortens() {
     let mine = token(1, 1);
     assert_eq!(script.run_shared(&ab, keep(&mine, FAR, 4), NO_FLOOR), Ok(Answer::NotOurs));
     let (last, _) = joined(script.run_shared(&ab, take(&mine, 5_000, 1), NO_FLOOR));
-    assert_eq!(script.run_shared(&ab, keep(&mine, FAR, 0), last), Ok(Answer::Done));
-    assert_eq!(script.run_shared(&ab, keep(&mine, 5_000, 4), last), Ok(Answer::Numbers(last + 4)));
+    assert_eq!(script.run_shared(&ab, keep(&mine, FAR, 0), last), Ok(KEPT));
+    let kept = Answer::Kept { last: last + 4, more: false };
+    assert_eq!(script.run_shared(&ab, keep(&mine, 5_000, 4), last), Ok(kept));
     for key in ["a", "b"] {
         assert_left(&mut script, key, FAR);
     }
@@ -374,7 +387,7 @@ fn late_copies_after_a_set_was_released_find_nothing_of_theirs() {
     assert_eq!(script.run_shared(&ab, keep(&mine, FAR, 0), NO_FLOOR), Ok(Answer::NotOurs));
     assert_eq!(everything(&mut script), Vec::<String>::new());
     // One of the keys is somebody else's by now.
-    assert!(matches!(script.run("b", take(&next, 5_000, 1), NO_FLOOR), Ok(Answer::Numbers(_))));
+    assert!(matches!(script.run("b", take(&next, 5_000, 1), NO_FLOOR), Ok(Answer::Granted { .. })));
     taken(script.run_shared(&ab, take(&mine, FAR, 1), NO_FLOOR));
     for command in [keep(&mine, FAR, 0), swap(&mine, &token(1, 2), FAR), give(&mine)] {
         assert_eq!(script.run_shared(&ab, command, NO_FLOOR), Ok(Answer::NotOurs));
@@ -409,8 +422,7 @@ fn turns_of_one_owner_hold_together_until_the_last_gives() {
     assert_left(&mut script, "a", 50_000);
     assert_eq!(taken(script.run_shared(&set(&["a"]), take(&three, FAR, 1), first)).1, "hf1.o.w");
     assert_eq!(script.run_shared(&lock, give(&two), first), Ok(Answer::Done));
-    let mark = script.wanted("a");
-    assert_eq!(everything(&mut script), [mark], "nothing but the mark of who asked in vain");
+    assert_eq!(everything(&mut script), Vec::<String>::new());
     joined(script.run_shared(&owned(&["a"], "v"), take(&three, FAR, 1), first));
 }
 
@@ -420,11 +432,11 @@ fn what_is_sent_twice_counts_once() {
     let lock = owned(&["a"], "w");
     let (one, two) = (token(1, 1), token(2, 1));
     joined(script.run_shared(&lock, take(&one, FAR, 1), NO_FLOOR));
-    for command in [take, take_again, take_after_own_turn] {
+    for command in [take, wait, wait] {
         assert_eq!(joined(script.run_shared(&lock, command(&two, FAR, 1), NO_FLOOR)).1, 2);
     }
     for command in [keep(&two, FAR, 0), keep(&two, 50_000, 0)] {
-        assert_eq!(script.run_shared(&lock, command, NO_FLOOR), Ok(Answer::Done));
+        assert_eq!(script.run_shared(&lock, command, NO_FLOOR), Ok(KEPT));
     }
     let holds = script.holds("a");
     assert_eq!(script.ask::<u64>(&["ZCARD", &holds]), 2);
@@ -568,7 +580,9 @@ fn owners_plain_locks_and_sets_exclude_each_other_and_share_their_numbers() {
     let mut last = 0;
     for round in 0..3 {
         let (first, second, third) = (turn(3 * round + 1), turn(3 * round + 2), turn(3 * round + 3));
-        let Ok(Answer::Numbers(number)) = script.run("a", take(&first, FAR, 2), NO_FLOOR) else { panic!() };
+        let Ok(Answer::Granted { last: number, .. }) = script.run("a", take(&first, FAR, 2), NO_FLOOR) else {
+            panic!()
+        };
         assert!(number - 1 > last);
         assert_eq!(taken(script.run_shared(&owner, take(&second, FAR, 1), NO_FLOOR)).1, first);
         assert_eq!(taken(script.run_shared(&both, take(&second, FAR, 1), NO_FLOOR)).1, first);
@@ -622,7 +636,7 @@ fn without_memory_nothing_of_a_set_is_taken_while_gives_and_keeps_go_on() {
     script.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
     let third = token(3, 1);
     for lock in [&cd, &set(&["c"])] {
-        for command in [take(&third, FAR, 1), take_again(&third, FAR, 1), take_after_own_turn(&third, FAR, 1)] {
+        for command in [take(&third, FAR, 1), wait(&third, FAR, 1)] {
             let outcome = script.run_shared(lock, command, NO_FLOOR);
             assert!(matches!(&outcome, Err(error) if error.starts_with("OOM ")), "{lock:?}: {outcome:?}");
         }
@@ -630,22 +644,18 @@ fn without_memory_nothing_of_a_set_is_taken_while_gives_and_keeps_go_on() {
     // Where something was freed or raised first, the server lets the rest pass: never a half of it.
     for lock in [&owned(&["c", "d"], "w"), &ow] {
         if script.run_shared(lock, take(&third, FAR, 1), NO_FLOOR).is_ok() {
-            assert_eq!(script.run_shared(lock, keep(&third, FAR, 0), NO_FLOOR), Ok(Answer::Done));
+            assert_eq!(script.run_shared(lock, keep(&third, FAR, 0), NO_FLOOR), Ok(KEPT));
             assert_eq!(script.run_shared(lock, give(&third), NO_FLOOR), Ok(Answer::Done));
         }
     }
-    assert_eq!(script.run_shared(&ab, keep(&mine, FAR, 0), NO_FLOOR), Ok(Answer::Done));
+    assert_eq!(script.run_shared(&ab, keep(&mine, FAR, 0), NO_FLOOR), Ok(KEPT));
     assert_left(&mut script, "b", FAR);
     assert!(script.run_shared(&ab, swap(&mine, &new, FAR), NO_FLOOR).is_err());
     for key in ["a", "b"] {
         assert_eq!(script.value(key).as_ref(), Some(&mine), "a refused renaming changes nothing");
     }
     let name = if script.run_shared(&ow, swap(&mine, &new, FAR), NO_FLOOR).is_ok() { &new } else { &mine };
-    assert_eq!(
-        script.run_shared(&ow, keep(name, 5_000, 0), NO_FLOOR),
-        Ok(Answer::Done),
-        "it has the one or the other"
-    );
+    assert_eq!(script.run_shared(&ow, keep(name, 5_000, 0), NO_FLOOR), Ok(KEPT), "it has the one or the other");
     assert_eq!(everything(&mut script), before);
     for (lock, token) in [(&ab, &mine), (&ow, name), (&ow, &other)] {
         assert_eq!(script.run_shared(lock, give(token), NO_FLOOR), Ok(Answer::Done));
@@ -680,7 +690,7 @@ fn commands_of_sets_and_owners_in_one_burst_are_executed_in_order() {
             (&ow, take(&second, FAR, 2)),
             (&ab, give(&first)),
             (&ow, take(&second, FAR, 2)),
-            (&ow, take_again(&third, FAR, 1)),
+            (&ow, wait(&third, FAR, 1)),
             (&ow, keep(&second, FAR, 4)),
             (&ow, give(&second)),
             (&ow, give(&third)),
@@ -692,257 +702,6 @@ fn commands_of_sets_and_owners_in_one_burst_are_executed_in_order() {
     assert!(numbers.windows(2).all(|pair| pair[0].0 < pair[1].0), "{numbers:?}");
     assert_eq!(numbers.map(|(_, holds)| holds), [1, 1, 2, 1]);
     assert_eq!(taken(answers[1].clone()).1, first);
-    assert!(matches!(answers[5], Ok(Answer::Numbers(last)) if last - 3 > numbers[2].0));
+    assert!(matches!(answers[5], Ok(Answer::Kept { last, .. }) if last - 3 > numbers[2].0));
     assert_eq!([&answers[2], &answers[6], &answers[7]], [&Ok(Answer::Done); 3]);
-}
-
-// ----- any sequence -----------------------------------------------------------------------------------------------------
-
-const KEYS: [&str; 3] = ["a", "b", "c"];
-const SETS: [&[&str]; 6] = [&["a"], &["b"], &["a", "b"], &["b", "c"], &["a", "c"], &["a", "b", "c"]];
-const OWNERS: [&str; 3] = ["", "w", "v"];
-
-/// What happens to some of the keys; `lock` chooses a set and `owner` an owner, `turn` is one of a few turns of a core.
-#[derive(Clone, Debug)]
-enum Step {
-    /// By the script for locks of one key, if it is one.
-    Plain {
-        lock: usize,
-        command: Command,
-    },
-    Shared {
-        lock: usize,
-        owner: usize,
-        command: Command,
-    },
-    /// The lease is over, or an administrator deleted it.
-    Gone {
-        key: usize,
-    },
-    /// Holds went for want of memory, as an eviction policy has it.
-    Evicted {
-        key: usize,
-    },
-    /// The hold of a turn is over.
-    Over {
-        key: usize,
-        token: String,
-    },
-    Foreign {
-        key: usize,
-        millis: Option<u64>,
-    },
-    Unmark {
-        key: usize,
-    },
-    LoseCounter,
-    FlushAll,
-}
-
-fn command() -> impl Strategy<Value = Command> {
-    let token = (1..4_u8, 1..3_u64).prop_map(|(core, turn)| token(core, turn));
-    // Far apart, so that the time a test takes doesn't matter.
-    let ttl = (1..6_u64).prop_map(|many| many * 100_000);
-    let block = prop_oneof![Just(1_u64), 1..80_u64];
-    let how = prop_oneof![2 => Just(How::First), 2 => Just(How::Again), 1 => Just(How::AfterOwnTurn)];
-    prop_oneof![
-        8 => (how, token.clone(), ttl.clone(), block)
-            .prop_map(|(how, token, ttl, block)| Command::Take { how, token, ttl, block }),
-        6 => token.clone().prop_map(|token| Command::Give { token }),
-        3 => (token.clone(), ttl.clone(), 0..20_u64)
-            .prop_map(|(token, ttl, block)| Command::Keep { token, ttl, block }),
-        3 => (token.clone(), token, ttl).prop_map(|(token, to, ttl)| Command::Swap { token, to, ttl }),
-    ]
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let key = 0..KEYS.len();
-    let token = (1..4_u8, 1..3_u64).prop_map(|(core, turn)| token(core, turn));
-    prop_oneof![
-        24 => (0..SETS.len(), 0..OWNERS.len(), command())
-            .prop_map(|(lock, owner, command)| Step::Shared { lock, owner, command }),
-        6 => (0..2_usize, command()).prop_map(|(lock, command)| Step::Plain { lock, command }),
-        1 => key.clone().prop_map(|key| Step::Gone { key }),
-        1 => key.clone().prop_map(|key| Step::Evicted { key }),
-        3 => (key.clone(), token).prop_map(|(key, token)| Step::Over { key, token }),
-        1 => (key.clone(), prop::option::of((1..6_u64).prop_map(|many| many * 100_000)))
-            .prop_map(|(key, millis)| Step::Foreign { key, millis }),
-        1 => key.prop_map(|key| Step::Unmark { key }),
-        1 => Just(Step::LoseCounter),
-        1 => Just(Step::FlushAll),
-    ]
-}
-
-/// The script, the model, and the numbers both have given out.
-struct Pair<'a> {
-    script: &'a mut Script,
-    model: Model,
-    floors: HashMap<u8, u64>,
-    last: u64,
-}
-
-impl Pair<'_> {
-    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
-        let counter = self.script.counter();
-        match step {
-            Step::Plain { lock, command } => self.command(None, KEYS[*lock], command)?,
-            Step::Shared { lock, owner, command } => {
-                let lock = owned(SETS[*lock], OWNERS[*owner]);
-                self.command(Some(&lock), "", command)?;
-            }
-            Step::Gone { key } => {
-                let name = self.script.key(KEYS[*key]);
-                self.script.ask::<()>(&["DEL", &name]);
-                self.model.locks.remove(KEYS[*key]);
-            }
-            Step::Evicted { key } => {
-                let holds = self.script.holds(KEYS[*key]);
-                self.script.ask::<()>(&["DEL", &holds]);
-                self.model.holds.remove(KEYS[*key]);
-            }
-            Step::Over { key, token } => {
-                let ends = self.script.clock() / 1_000 - 1;
-                let holds = self.script.holds(KEYS[*key]);
-                self.script.ask::<()>(&["ZADD", &holds, "XX", &ends.to_string(), token]);
-                if let Some(hold) = self.model.holds.get_mut(KEYS[*key]).and_then(|holds| holds.get_mut(token)) {
-                    *hold = ends;
-                }
-            }
-            Step::Foreign { key, millis } => {
-                let name = self.script.key(KEYS[*key]);
-                let now = self.script.clock();
-                let ends = match millis {
-                    Some(millis) => {
-                        self.script.ask::<()>(&["SET", &name, "somebody", "PX", &millis.to_string()]);
-                        now + millis * 1_000
-                    }
-                    None => {
-                        self.script.ask::<()>(&["SET", &name, "somebody"]);
-                        u64::MAX
-                    }
-                };
-                let entry = Entry { value: "somebody".to_owned(), ends };
-                self.model.locks.insert(KEYS[*key].to_owned(), entry);
-            }
-            Step::Unmark { key } => {
-                let mark = self.script.wanted(KEYS[*key]);
-                self.script.ask::<()>(&["DEL", &mark]);
-                self.model.wanted.remove(KEYS[*key]);
-            }
-            Step::LoseCounter => {
-                self.script.ask::<()>(&["DEL", &counter]);
-                self.model.counter = None;
-                self.floors.clear();
-            }
-            Step::FlushAll => {
-                self.script.ask::<()>(&["FLUSHALL"]);
-                self.model = Model::default();
-            }
-        }
-        self.compare()
-    }
-
-    /// Of a lock, or of a plain one of this key.
-    fn command(&mut self, lock: Option<&Shared>, key: &str, command: &Command) -> Result<(), TestCaseError> {
-        let (Command::Take { token, .. }
-        | Command::Give { token }
-        | Command::Keep { token, .. }
-        | Command::Swap { token, .. }) = command;
-        let core = token.as_bytes()[37] - b'0';
-        let floor = self.floors.get(&core).copied().unwrap_or(NO_FLOOR);
-        let (counter, before) = (self.model.counter, self.script.clock());
-        let got = match lock {
-            Some(lock) => self.script.run_shared(lock, command.clone(), floor),
-            None => self.script.run(key, command.clone(), floor),
-        };
-        let got = got.map_err(TestCaseError::fail)?;
-        let after = self.script.clock();
-        // Marks end by real time in the one; the model doesn't let them, and they are renewed.
-        for mark in self.model.wanted.values_mut() {
-            mark.ends = u64::MAX;
-        }
-        let mut expected = match lock {
-            Some(lock) => self.model.execute_shared(lock, command, floor, before),
-            None => self.model.execute(key, command, floor, before),
-        };
-        if let (Some(ours), Some(theirs)) = (number_of(&mut expected), number_of(&mut got.clone()))
-            && counter.unwrap_or(0) < floor
-        {
-            // Taken from the clock between the two readings; the model goes on with the same.
-            let latest = (*ours).max(after + block(command));
-            prop_assert!((*ours..=latest).contains(theirs), "{theirs} isn't in {ours}..={latest}");
-            *ours = *theirs;
-            self.model.counter = Some(*theirs);
-        }
-        if let (Answer::Taken { left: Some(ours), .. }, Answer::Taken { left: Some(theirs), .. }) =
-            (&mut expected, &got)
-        {
-            prop_assert!(ours.abs_diff(*theirs) < 50_000, "{ours} or {theirs} ms are left");
-            *ours = *theirs;
-        }
-        prop_assert_eq!(&expected, &got, "{:?} of {:?}", command, lock);
-        if let Answer::Numbers(last) | Answer::Joined { last, .. } = got {
-            prop_assert!(last + 1 - block(command) > self.last, "{} was given out before {}", self.last, last);
-            self.last = last;
-            if matches!(command, Command::Take { .. }) && floor == NO_FLOOR {
-                self.floors.insert(core, last);
-            }
-        }
-        Ok(())
-    }
-
-    fn compare(&mut self) -> Result<(), TestCaseError> {
-        for key in KEYS {
-            let (value, left, now) = (self.script.value(key), self.script.left(key), self.script.clock());
-            prop_assert_eq!(self.model.value(key), value.as_deref(), "the value of {}", key);
-            match self.model.locks.get(key) {
-                None => prop_assert_eq!(left, -2),
-                Some(entry) if entry.ends == u64::MAX => prop_assert_eq!(left, -1),
-                Some(entry) => {
-                    let difference = entry.ends.saturating_sub(now) as i64 / 1_000 - left;
-                    prop_assert!(difference.abs() < 50_000, "{left} ms of {key} are left, by {entry:?} at {now}");
-                }
-            }
-            let holds = self.script.holds(key);
-            let held: u64 = self.script.ask(&["ZCOUNT", &holds, &format!("({}", now / 1_000), "+inf"]);
-            prop_assert_eq!(self.model.holds_of(key, now) as u64, held, "the holds of {}", key);
-            let wanted = self.script.wanted(key);
-            let mark: Option<String> = self.script.ask(&["GET", &wanted]);
-            if self.model.wanted.contains_key(key) {
-                self.script.ask::<()>(&["PEXPIRE", &wanted, "1500"]);
-            }
-            prop_assert_eq!(self.model.wanted.get(key).map(|mark| mark.value.clone()), mark, "the mark of {}", key);
-        }
-        let counter = self.script.counter();
-        prop_assert_eq!(self.model.counter, self.script.ask::<Option<u64>>(&["GET", &counter]));
-        Ok(())
-    }
-}
-
-fn block(command: &Command) -> u64 {
-    match command {
-        Command::Take { block, .. } | Command::Keep { block, .. } => *block,
-        _ => 0,
-    }
-}
-
-fn number_of(answer: &mut Answer) -> Option<&mut u64> {
-    match answer {
-        Answer::Numbers(number) | Answer::Joined { last: number, .. } | Answer::Taken { mark: number, .. } => {
-            Some(number)
-        }
-        _ => None,
-    }
-}
-
-#[test]
-fn any_sequence_of_commands_is_answered_as_the_model_says_and_numbers_rise() {
-    let server = Server::start();
-    let script = RefCell::new(Script::new(&server, "lock:"));
-    seeded::check(150, prop::collection::vec(step(), 1..60), |steps| {
-        let mut script = script.borrow_mut();
-        script.ask::<()>(&["FLUSHALL"]);
-        let mut pair = Pair { script: &mut script, model: Model::default(), floors: HashMap::new(), last: 0 };
-        steps.iter().try_for_each(|step| pair.step(step))
-    });
 }

@@ -39,7 +39,8 @@ end
 local function taken(locks, queues, value, token)
   for i, lock in ipairs(locks) do
     local holder = call('GET', lock)
-    if not holder then
+    -- Without a queue nothing is written here, so that without memory the take is refused before anything is.
+    if not holder and call('EXISTS', queues[i]) == 1 then
       holder = pass_on(lock, queues[i], token)
       if holder == token then
         -- Its turn has come here, and others must not pass it while it waits elsewhere.
