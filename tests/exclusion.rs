@@ -52,6 +52,11 @@ fn ordinary() -> impl Strategy<Value = Event> {
         6 => process.clone().prop_map(|process| Event::Settle { process }),
         6 => process.clone().prop_map(|process| Event::Connect { process }),
         2 => (process.clone(), 0..4_usize).prop_map(|(process, late)| Event::Break { process, late }),
+        8 => process.clone().prop_map(|process| Event::Hear { process }),
+        1 => (process.clone(), prop::bool::weighted(0.6))
+            .prop_map(|(process, listens)| Event::Listen { process, listens }),
+        1 => process.clone().prop_map(|process| Event::Mishear { process }),
+        1 => process.clone().prop_map(|process| Event::Abandon { process }),
         4 => process.prop_map(|process| Event::Late { process }),
         8 => (prop_oneof![0..5_u64, 0..120_u64, 0..1_000_u64, 0..12_000_u64], prop::bool::weighted(0.3))
             .prop_map(|(millis, asleep)| Event::Pass { millis, asleep }),
@@ -62,6 +67,7 @@ fn ordinary() -> impl Strategy<Value = Event> {
 fn rough() -> impl Strategy<Value = Event> {
     prop_oneof![
         40 => ordinary(),
+        1 => (0..PROCESSES, 0..4_usize).prop_map(|(process, late)| Event::Crash { process, late }),
         1 => (0..2_000_u64).prop_map(|millis| Event::Foreign { millis }),
         1 => Just(Event::Delete),
         1 => Just(Event::FlushAll),

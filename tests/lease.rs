@@ -89,7 +89,7 @@ fn leaving_while_asked_gives_back_what_the_take_may_get() {
     let mut bench = Bench::new();
     bench.arrive(waiter(1, 1_000));
     let token = bench.token();
-    assert_eq!(bench.leave(1), [give(token, 1_000, None)]);
+    assert_eq!(bench.leave(1), [leaves(token)]);
     assert!(bench.lease.is_idle());
     assert_eq!(bench.lease.due(), None);
 }
@@ -100,7 +100,7 @@ fn leaving_after_the_lock_was_taken_leaves_the_queue() {
     bench.arrive(waiter(1, 1_000));
     let token = bench.token();
     bench.at(1).taken(token, 51);
-    assert_eq!(bench.leave(1), [give(token, 1_000, None)]);
+    assert_eq!(bench.leave(1), [leaves(token)]);
     assert!(bench.lease.is_idle());
 }
 
@@ -124,7 +124,7 @@ fn a_take_of_unknown_outcome_taints_the_turn_until_it_can_leave_nothing_behind()
     assert_eq!(bench.lease.due(), None, "nothing is due before the link is back");
     assert_eq!(bench.at(20).resume(), [take(token, 1_000, 1)]);
     bench.at(25).taken(token, 75);
-    assert_eq!(bench.leave(1), [tainted_give(token, 1_000, at(1_010))]);
+    assert_eq!(bench.leave(1), [tainted_give(token, 60_000, at(1_010))]);
 
     // Held and released: the give says until when it must be repeated.
     let mut bench = Bench::new();
@@ -133,7 +133,7 @@ fn a_take_of_unknown_outcome_taints_the_turn_until_it_can_leave_nothing_behind()
     bench.at(10).failed(token, Some(1_010), Some(15));
     bench.at(15).tick();
     assert_eq!(bench.at(20).grant(token, 500, 15), [granted(1, 500)]);
-    let tainted = Op::Give { ttl: ttl(1_000), tainted: Some(at(1_010)) };
+    let tainted = Op::Give { ttl: ttl(60_000), tainted: Some(at(1_010)) };
     assert_eq!(bench.at(30).release(1), [send(token, tainted, Some(1))]);
 
     // Over: nothing to give any more.
@@ -143,7 +143,7 @@ fn a_take_of_unknown_outcome_taints_the_turn_until_it_can_leave_nothing_behind()
     bench.at(10).failed(token, Some(1_010), Some(1_015));
     bench.at(1_015).tick();
     bench.at(1_016).taken(token, 1_066);
-    assert_eq!(bench.leave(1), [tainted_give(token, 1_000, at(1_010))], "it leaves the queue");
+    assert_eq!(bench.leave(1), [tainted_give(token, 60_000, at(1_010))], "it leaves the queue");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn the_whole_queue_can_be_dismissed_in_order() {
     let mut dismissed = Vec::new();
     let actions = bench.step(|lease, cx| lease.dismiss(cx, |claim| dismissed.push(claim.0)));
     assert_eq!(dismissed, [1, 2, 3]);
-    assert_eq!(actions, [give(token, 1_000, None)]);
+    assert_eq!(actions, [leaves(token)]);
     assert!(bench.lease.is_idle());
 }
 

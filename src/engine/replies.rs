@@ -37,7 +37,7 @@ impl State {
             // Nobody waits for it any more. Its give was sent behind it; but a connection may have broken in between, and
             // a command that found the script gone is sent again, behind what came after it.
             let tainted = matches!(answer, Answer::Unanswered(_)).then_some(forgotten);
-            let give = Command { op: Op::Give { ttl, tainted }, caller: None, ..command.clone() };
+            let give = Command { op: Op::Give { ttl: ttl.in_queue(), tainted }, caller: None, ..command.clone() };
             match answer {
                 Answer::Unanswered(_) => self.adopt(&give, now),
                 Answer::Granted { .. } | Answer::Failed(_) => self.give_now(give, now),

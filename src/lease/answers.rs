@@ -7,7 +7,7 @@ use super::machine::{Lease, Phase};
 use super::numbers::Numbers;
 use super::queue::Waiter;
 use super::waiting::Waiting;
-use super::{Action, Cx, Loss, Op, Token, Ttl, Way};
+use super::{Action, Cx, Loss, Token, Ttl, Way};
 use crate::clock::Time;
 
 /// The lock is ours, by the answer to a command.
@@ -131,6 +131,9 @@ impl Lease {
         };
         let mut held = Held::new(token, ttl, deadline, sent, numbers, &first, cx);
         (held.contended, held.tainted) = (more, tainted);
+        if tainted.is_some() {
+            held.longest = held.longest.in_queue();
+        }
         // The one this turn was begun for may have left, and the first in line want another lease.
         if first.ttl != ttl && !held.suits(&first, cx.now) {
             self.phase = Phase::Held(held);
@@ -179,7 +182,7 @@ impl Lease {
         let Some(waiting) = self.waiting(token) else {
             return;
         };
-        let give = Op::Give { ttl: waiting.ttl, tainted: waiting.tainted };
+        let give = waiting.give();
         let (taken, attempts, asked_for) = (waiting.taken.take(), waiting.attempts, waiting.asked_for);
         cx.send(token, give, None);
         self.begin(false, cx);

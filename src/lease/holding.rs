@@ -89,8 +89,8 @@ impl Lease {
             Phase::Idle => {}
             // Our own turn found the key taken, or will.
             Phase::Waiting(waiting) => {
-                if waiting.may_have_left_something(cx.now) {
-                    cx.send(waiting.token, Op::Give { ttl: waiting.ttl, tainted: waiting.tainted }, None);
+                if waiting.may_have_left_something() {
+                    cx.send(waiting.token, waiting.give(), None);
                 }
             }
             // What we believed to hold was somebody else's.

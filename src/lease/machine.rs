@@ -129,7 +129,7 @@ impl Lease {
         match &mut self.phase {
             Phase::Idle => {}
             // Named before it was known whether it can be told, and nobody has heard of it yet.
-            Phase::Waiting(waiting) if waiting.is_unknown(cx) => self.begin(false, cx),
+            Phase::Waiting(waiting) if waiting.is_unknown() => self.begin(false, cx),
             Phase::Waiting(waiting) => {
                 if !waiting.asked {
                     let op = waiting.ask(self.queue.waits());
@@ -245,9 +245,8 @@ impl Lease {
         if self.queue.is_empty()
             && let Phase::Waiting(waiting) = &self.phase
         {
-            if waiting.may_have_left_something(cx.now) {
-                let give = Op::Give { ttl: waiting.ttl, tainted: waiting.tainted };
-                cx.send(waiting.token, give, None);
+            if waiting.may_have_left_something() {
+                cx.send(waiting.token, waiting.give(), None);
             }
             self.phase = Phase::Idle;
         }

@@ -12,10 +12,18 @@ use crate::clock::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(u32);
 
+/// How long the server keeps a queue that nobody looks at.
+const QUEUE_LASTS: Ttl = Ttl(60_000);
+
 impl Ttl {
     /// A lease of `millis`.
     pub const fn from_millis(millis: u32) -> Ttl {
         Ttl(millis)
+    }
+
+    /// For how long something of a turn that asked for this lease may be left: its place in the queue, too.
+    pub fn in_queue(self) -> Ttl {
+        self.max(QUEUE_LASTS)
     }
 
     /// As a span of time.
@@ -73,9 +81,14 @@ impl Ttl {
         sent + left.saturating_sub(self.grace() + left / 100 + Duration::from_millis(2))
     }
 
-    /// When a command sent at `sent` can no longer have left anything on the server.
+    /// When a lease ends that a server of the same clock grants at `now`.
+    pub fn ends(self, now: Time) -> Time {
+        now + self.span() + self.grace()
+    }
+
+    /// When a command sent at `sent` can no longer have left anything on the server, whose clock may be slower.
     pub fn forgotten(self, sent: Time) -> Time {
-        sent + self.span() + self.grace()
+        self.ends(sent) + self.drift()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state of a lock that this process wants and doesn't have.
 
-use super::{ClaimId, Cx, Op, Token, Ttl};
+use super::{ClaimId, Op, Token, Ttl};
 use crate::clock::Time;
 
 /// A turn that was asked for.
@@ -67,12 +67,18 @@ impl Waiting {
     }
 
     /// Whether no command of this turn was ever sent.
-    pub(super) fn is_unknown(&self, cx: &Cx<'_>) -> bool {
-        !self.may_have_left_something(cx.now) && self.tainted.is_none() && self.taken.is_none()
+    pub(super) fn is_unknown(&self) -> bool {
+        !self.may_have_left_something() && self.taken.is_none()
     }
 
-    /// Whether a command of this turn can have left something on the server, or can still do so.
-    pub(super) fn may_have_left_something(&self, now: Time) -> bool {
-        self.asked || self.queued || self.refused || self.tainted.is_some_and(|until| now < until)
+    /// Whether a command of this turn can have left something on the server, or can still do so. A place in the queue lasts for as
+    /// long as others wait in it.
+    pub(super) fn may_have_left_something(&self) -> bool {
+        self.asked || self.queued || self.refused || self.tainted.is_some()
+    }
+
+    /// What ends whatever it has left.
+    pub(super) fn give(&self) -> Op {
+        Op::Give { ttl: self.ttl.in_queue(), tainted: self.tainted }
     }
 }

@@ -75,6 +75,11 @@ pub fn give(token: Token, millis: u32, caller: Option<u64>) -> Action {
     send(token, op, caller)
 }
 
+/// What a turn that asked in vain, or may have, leaves the queue by.
+pub fn leaves(token: Token) -> Action {
+    give(token, 60_000, None)
+}
+
 pub fn tainted_give(token: Token, millis: u32, until: Time) -> Action {
     let op = Op::Give { ttl: ttl(millis), tainted: Some(until) };
     send(token, op, None)

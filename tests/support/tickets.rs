@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_core::clock::Time;
-use holdfast_core::lease::{ClaimId, Loss, Op, Token, Ttl, Waiter};
+use holdfast_core::lease::{ClaimId, Loss, Op, Token, Ttl, Turn, Waiter};
 
 use crate::model::{Answer, Entry};
 use crate::wire::Sent;
@@ -125,10 +125,11 @@ impl World {
         let ticket = self.tickets.len() - 1 - which % self.tickets.len();
         let claim = self.new_claim(process, State::Adopting);
         let max_hold = max_hold.map(Duration::from_millis);
-        let waiter = Waiter { claim, ttl: Ttl::from_millis(millis), once: false, renewed, max_hold };
+        let (ttl, pause, turn) = (Ttl::from_millis(millis), Duration::ZERO, Turn::default());
+        let waiter = Waiter { claim, ttl, once: false, renewed, max_hold, queues: true, pause, turn };
         let this = &mut self.processes[process];
         this.bounds.extend(max_hold.map(|most| (claim, most)));
-        let to = this.turns.next(waiter.ttl.claim());
+        let to = this.turns.next(waiter.ttl.claim(), this.listens);
         this.adoptions.insert(claim, Adoption { ticket, to, waiter, asked: false, tainted: None, robbed: false });
         self.send_adoption(process, claim);
     }

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use holdfast_core::clock::Time;
-use holdfast_core::lease::{Attempt, ClaimId, Op, Token, Ttl};
+use holdfast_core::lease::{ClaimId, Grant, Op, Push, Refusal, Token, Ttl};
 
-use crate::model::{Answer, Command, How};
+use crate::model::{Answer, Command, Signal};
 use crate::world::{LOCK, Process, State, World};
 
 /// How often an unanswered give is repeated.
@@ -63,7 +63,7 @@ impl World {
                 this.stalled &= this.silent;
                 self.must(!renews_silent, || format!("{token} is renewed although its holder is silent"));
             }
-            Op::Take { .. } => {}
+            Op::Take { .. } | Op::Beat { .. } => {}
             Op::Adopt { .. } => unreachable!("no lease adopts by itself"),
         }
         self.must(!zombie, || format!("{op:?} of {token} after it was given back"));
@@ -145,15 +145,11 @@ impl World {
     fn serve(&mut self, process: usize, sent: &Sent) -> Answer {
         let token = sent.token.to_string();
         let (command, block) = match sent.op {
-            Op::Take { ttl, block, attempt } => {
-                let how = match attempt {
-                    Attempt::First => How::First,
-                    Attempt::Again => How::Again,
-                    Attempt::AfterOwnTurn => How::AfterOwnTurn,
-                };
+            Op::Take { ttl, block, waits } => {
                 let ttl = ttl.server_millis();
-                (Command::Take { how, token, ttl, block: block.into() }, block)
+                (Command::Take { token, ttl, block: block.into(), waits }, block)
             }
+            Op::Beat { block, .. } => (Command::Beat { token, block: block.into() }, block),
             Op::Give { .. } => (Command::Give { token }, 0),
             Op::Keep { ttl, block } => {
                 let ttl = ttl.server_millis();
@@ -165,14 +161,17 @@ impl World {
             }
         };
         // Fewer numbers are reserved than there are microseconds.
-        self.now = self.now + Duration::from_micros(100 + 2 * u64::from(block));
+        self.now = self.now + Duration::from_micros(132 + 2 * u64::from(block));
         // A floor that is always compared with the clock: the one for a new connection.
         let answer = self.server.execute(LOCK, &command, 1 << 53, self.server_now());
         self.note(|| format!("    server: {command:?} -> {answer:?}"));
-        if let (Answer::Numbers(last), true) = (&answer, self.processes[process].knows(sent.token)) {
+        if let (Answer::Granted { last, .. } | Answer::Kept { last, .. }, true) =
+            (&answer, self.processes[process].knows(sent.token))
+        {
             let block = last + 1 - u64::from(block)..=*last;
             self.processes[process].reserved.extend(block);
         }
+        self.say();
         match sent.op {
             Op::Adopt { .. } if answer == Answer::Done => self.ticket_used(sent.token),
             Op::Park { .. } if answer != Answer::Failed => {
@@ -187,6 +186,63 @@ impl World {
         answer
     }
 
+    /// What the server says sets out for those it concerns.
+    fn say(&mut self) {
+        for signal in std::mem::take(&mut self.server.signals) {
+            let (Signal::Granted { token, .. } | Signal::Wanted { token }) = &signal;
+            let told = |process: &&mut Process| token.contains(&process.core());
+            if let Some(process) = self.processes.iter_mut().find(told) {
+                if let (Signal::Granted { last, .. }, true) =
+                    (&signal, process.names.iter().any(|(_, name)| name == token))
+                {
+                    process.reserved.extend(last - 15..=*last);
+                }
+                process.signals.push_back(signal);
+            }
+        }
+    }
+
+    pub fn hear(&mut self, process: usize) {
+        let Some(signal) = self.processes[process].signals.pop_front() else { return };
+        self.note(|| format!("    {process} hears {signal:?}"));
+        match signal {
+            Signal::Wanted { token } => {
+                let token = Token::parse(&token).unwrap();
+                self.drive(process, |lease, _| lease.wanted(token));
+            }
+            Signal::Granted { token, last, more } => {
+                let token = Token::parse(&token).unwrap();
+                let push = Push { last, block: 16, more };
+                let mut known = false;
+                self.drive(process, |lease, cx| known = lease.told(token, push, cx));
+                if !known {
+                    let ttl = Ttl::from_millis(token.claim().as_millis() as u32);
+                    self.give_now(process, token, ttl, None);
+                }
+            }
+        }
+    }
+
+    pub fn listen(&mut self, process: usize, listens: bool) {
+        let this = &mut self.processes[process];
+        if this.listens == listens {
+            return;
+        }
+        this.listens = listens;
+        this.signals.clear();
+        let core = this.core();
+        if listens {
+            self.server.deaf.remove(&core);
+        } else {
+            self.server.deaf.insert(core);
+        }
+        if self.processes[process].up
+            && let Some(token) = self.processes[process].lease.token()
+        {
+            self.drive(process, |lease, cx| lease.look_now(token, cx));
+        }
+    }
+
     pub fn read(&mut self, process: usize) {
         let Some((sent, answer)) = self.processes[process].answers.pop_front() else {
             return;
@@ -198,7 +254,7 @@ impl World {
     fn answered(&mut self, process: usize, sent: Sent, answer: Option<Answer>) {
         self.note(|| format!("    {process} reads {answer:?} to {:?} of {}", sent.op, sent.token));
         match sent.op {
-            Op::Take { ttl, .. } => self.take_answered(process, &sent, ttl, answer),
+            Op::Take { ttl, .. } | Op::Beat { ttl, .. } => self.take_answered(process, &sent, ttl, answer),
             Op::Give { tainted, .. } => self.end_answered(process, &sent, tainted, answer),
             Op::Park { .. } => self.end_answered(process, &sent, None, answer),
             Op::Adopt { to, ttl } => self.adopt_answered(process, &sent, to, ttl, answer),
@@ -213,8 +269,8 @@ impl World {
         let until = Some(ttl.forgotten(now));
         if self.processes[process].lease.token() != Some(token) {
             return match answer {
-                None => self.remember_give(process, token, ttl, until),
-                Some(Answer::Numbers(_) | Answer::Failed) => self.give_now(process, token, ttl, None),
+                None => self.remember_give(process, token, ttl.in_queue(), until),
+                Some(Answer::Granted { .. } | Answer::Failed) => self.give_now(process, token, ttl.in_queue(), None),
                 _ => {}
             };
         }
@@ -222,16 +278,21 @@ impl World {
         this.polls += 1;
         let pause = Duration::from_millis(50 << this.polls.min(5)).min(Duration::from_secs(1));
         match answer {
-            Some(Answer::Numbers(last)) => {
+            Some(Answer::Granted { last, left, more, .. }) => {
                 this.polls = 0;
-                self.drive(process, |lease, cx| lease.granted(token, last, sent.at, cx));
+                let grant = Grant { last, sent: sent.at, left: left.map(Duration::from_millis), more };
+                self.drive(process, |lease, cx| lease.granted(token, grant, cx));
             }
-            Some(Answer::Taken { left, holder, .. }) => {
+            Some(Answer::Taken { left, holder, mark, .. }) => {
                 let expiry = left.map_or(pause, |left| Duration::from_millis(left + 5));
                 let again = now + pause.min(expiry);
-                self.drive(process, |lease, cx| lease.taken(token, Some(holder), again, cx));
+                let queued = !matches!(sent.op, Op::Take { waits: false, .. });
+                let refusal = Refusal { holder, mark, sent: sent.at, queued };
+                self.drive(process, |lease, cx| lease.taken(token, refusal, again, cx));
             }
+            Some(Answer::NotOurs) => self.drive(process, |lease, cx| lease.unknown(token, cx)),
             _ => {
+                let until = until.filter(|_| matches!(sent.op, Op::Take { .. }));
                 this.lease.failed(token, until, answer.map(|_| now + pause));
                 self.dismiss_once(process);
             }
@@ -241,11 +302,9 @@ impl World {
     fn keep_answered(&mut self, process: usize, sent: &Sent, ttl: Ttl, block: u32, answer: Option<Answer>) {
         let (token, extended) = (sent.token, sent.caller.is_some());
         match answer {
-            Some(Answer::Numbers(last)) => self.drive(process, |lease, cx| {
-                lease.kept(token, sent.at, ttl, Some((last, block)), extended, cx);
-            }),
-            Some(Answer::Done) => self.drive(process, |lease, cx| {
-                lease.kept(token, sent.at, ttl, None, extended, cx);
+            Some(Answer::Kept { last, more }) => self.drive(process, |lease, cx| {
+                let numbers = (block > 0).then_some((last, block));
+                lease.kept(token, sent.at, ttl, numbers, extended, more, cx);
             }),
             Some(Answer::NotOurs) => self.drive(process, |lease, cx| lease.lost(token, cx)),
             _ => {
@@ -324,9 +383,13 @@ impl World {
     }
 
     pub fn settle(&mut self, process: usize) {
-        while !self.processes[process].wire.is_empty() || !self.processes[process].answers.is_empty() {
+        let busy = |process: &Process| {
+            !process.wire.is_empty() || !process.answers.is_empty() || !process.signals.is_empty()
+        };
+        while busy(&self.processes[process]) {
             self.execute(process);
             self.read(process);
+            self.hear(process);
         }
     }
 

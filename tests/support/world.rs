@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use holdfast_core::clock::Time;
-use holdfast_core::lease::{Action, ClaimId, CoreId, Cx, Lease, Loss, Token, Ttl, Turns, Waiter};
+use holdfast_core::lease::{Action, ClaimId, CoreId, Cx, Lease, Loss, Token, Ttl, Turn, Turns, Waiter};
 
-use crate::model::{Answer, Entry, Model};
+use crate::model::{Answer, Entry, Model, Signal};
 use crate::tickets::{Adoption, Ticket};
 use crate::wire::{Orphan, Sent};
 
@@ -79,7 +79,29 @@ pub enum Event {
     Read {
         process: usize,
     },
-    /// Everything sent is executed and read.
+    /// A process hears the next thing the server says of its own accord.
+    Hear {
+        process: usize,
+    },
+    /// Its connection for signals breaks, what is on its way there is lost; or it is there again.
+    Listen {
+        process: usize,
+        listens: bool,
+    },
+    /// Its connection for signals is replaced so quickly that the server never noticed: what is on its way is lost.
+    Mishear {
+        process: usize,
+    },
+    /// The holder is one that hasn't heard that it has the lock, which goes on to another.
+    Abandon {
+        process: usize,
+    },
+    /// A process is killed; another one takes its place.
+    Crash {
+        process: usize,
+        late: usize,
+    },
+    /// Everything sent is executed, read and heard.
     Settle {
         process: usize,
     },
@@ -133,6 +155,9 @@ pub struct Process {
     pub lease: Lease,
     pub turns: Turns,
     pub up: bool,
+    /// It hears what the server says.
+    pub listens: bool,
+    pub signals: VecDeque<Signal>,
     pub wire: VecDeque<Sent>,
     pub answers: VecDeque<(Sent, Answer)>,
     /// What replaced connections may still deliver.
@@ -162,6 +187,9 @@ pub struct Process {
     /// Somebody took the key away from this turn: exclusion can't be asked of it any more.
     pub robbed: bool,
     pub polls: u32,
+    /// Claims that adopted their lock or wanted one attempt: it isn't taken back from them.
+    pub stays: HashSet<ClaimId>,
+    core: u128,
 }
 
 pub struct World {
@@ -171,6 +199,10 @@ pub struct World {
     pub rate: u64,
     pub server: Model,
     pub processes: Vec<Process>,
+    /// Cores that there ever were.
+    cores: u128,
+    /// A lock is taken back from a caller, and goes to one that came later.
+    passing: bool,
     pub last_fence: u64,
     pub tickets: Vec<Ticket>,
     /// What detaches asked for, by process and call.
@@ -188,36 +220,14 @@ impl World {
     /// `rate`: the server's seconds per second, in percent. With `told` an error tells what led to it, which takes time.
     pub fn new(rate: u64, told: bool) -> World {
         let start = Time::from_micros(1_000_000_000);
-        let process = |number: usize| Process {
-            lease: Lease::default(),
-            turns: Turns::new(CoreId::new(number as u128 + 1)),
-            up: false,
-            wire: VecDeque::new(),
-            answers: VecDeque::new(),
-            late: Vec::new(),
-            orphans: BTreeMap::new(),
-            orphans_due: None,
-            claims: BTreeMap::new(),
-            names: Vec::new(),
-            given: HashSet::new(),
-            left: HashSet::new(),
-            parking: HashSet::new(),
-            adoptions: BTreeMap::new(),
-            fences: HashMap::new(),
-            until: HashMap::new(),
-            bounds: HashMap::new(),
-            silent: false,
-            stalled: false,
-            reserved: HashSet::new(),
-            robbed: false,
-            polls: 0,
-        };
         World {
             now: start,
             start,
             rate,
             server: Model::default(),
-            processes: (0..PROCESSES).map(process).collect(),
+            processes: (1..=PROCESSES).map(|core| Process::new(core as u128)).collect(),
+            cores: PROCESSES as u128,
+            passing: false,
             last_fence: 0,
             tickets: Vec::new(),
             detached_for: HashMap::new(),
@@ -262,6 +272,11 @@ impl World {
             Event::Silence { process, silent } => self.silence(process % PROCESSES, silent),
             Event::Execute { process } => self.execute(process % PROCESSES),
             Event::Read { process } => self.read(process % PROCESSES),
+            Event::Hear { process } => self.hear(process % PROCESSES),
+            Event::Listen { process, listens } => self.listen(process % PROCESSES, listens),
+            Event::Mishear { process } => self.processes[process % PROCESSES].signals.clear(),
+            Event::Abandon { process } => self.abandon(process % PROCESSES),
+            Event::Crash { process, late } => self.crash(process % PROCESSES, late),
             Event::Settle { process } => self.settle(process % PROCESSES),
             Event::Break { process, late } => self.disconnect(process % PROCESSES, late),
             Event::Connect { process } => self.connect(process % PROCESSES),
@@ -280,7 +295,7 @@ impl World {
             Event::FlushAll => {
                 self.rob();
                 self.server.locks.clear();
-                self.server.wanted.clear();
+                self.server.queues.clear();
                 self.server.counter = None;
             }
             Event::LoseCounter => self.server.counter = None,
@@ -300,6 +315,7 @@ impl World {
             self.processes[process].late.clear();
             self.silence(process, false);
             self.connect(process);
+            self.listen(process, true);
             self.settle(process);
             self.give_up(process);
         }
@@ -334,6 +350,11 @@ impl World {
                 return Err(self.story(&format!("{value} stays behind")));
             }
         }
+        let queue: Vec<&String> =
+            self.server.queue(LOCK).iter().filter(|token| !self.revived.contains(*token)).collect();
+        if !queue.is_empty() {
+            return Err(self.story(&format!("{queue:?} stay in the queue")));
+        }
         // Longer than any ttl: what nobody came for is gone.
         self.pass(11_000, false);
         let now = self.server_now();
@@ -350,6 +371,7 @@ impl World {
                 && process.orphans.is_empty()
                 && process.wire.is_empty()
                 && process.answers.is_empty()
+                && process.signals.is_empty()
         })
     }
 
@@ -366,7 +388,8 @@ impl World {
         let claim = self.new_claim(process, State::Waiting { once });
         let max_hold = max_hold.map(Duration::from_millis);
         self.processes[process].bounds.extend(max_hold.map(|most| (claim, most)));
-        let waiter = Waiter { claim, ttl: Ttl::from_millis(millis), once, renewed, max_hold };
+        let (ttl, pause, turn) = (Ttl::from_millis(millis), Duration::from_secs(1), Turn::default());
+        let waiter = Waiter { claim, ttl, once, renewed, max_hold, queues: !once, pause, turn };
         self.drive(process, |lease, cx| lease.arrive(waiter, cx));
     }
 
@@ -401,14 +424,48 @@ impl World {
         self.processes[process].claims.iter().find_map(holds)
     }
 
+    /// The lock is taken back from a caller that hasn't heard of it.
+    fn abandon(&mut self, process: usize) {
+        let Some(claim) = self.holder(process) else { return };
+        if !self.calls_about(process, claim).is_empty() || self.processes[process].bounds.contains_key(&claim) {
+            return;
+        }
+        let next = self.waiting(process).next();
+        let this = &mut self.processes[process];
+        if (next.is_none() && !this.lease.is_contended()) || this.stays.contains(&claim) {
+            return;
+        }
+        this.claims.insert(claim, State::Waiting { once: false });
+        self.passing = true;
+        self.drive(process, |lease, cx| lease.abandon(next, cx));
+        self.passing = false;
+    }
+
+    /// Its callers are no more, and neither is what it knew.
+    fn crash(&mut self, process: usize, late: usize) {
+        self.disconnect(process, late);
+        self.cores += 1;
+        let gone = std::mem::replace(&mut self.processes[process], Process::new(self.cores));
+        self.server.deaf.insert(gone.core());
+        self.processes[process].late = gone.late;
+        // What it left on the server stays there for its time.
+        self.revived.extend(gone.names.iter().map(|(_, name)| name.clone()));
+        self.revived.extend(gone.orphans.into_values().map(|(token, _)| token.to_string()));
+        self.revived.extend(gone.given.iter().map(Token::to_string));
+        self.detached_for.retain(|(other, _), _| *other != process);
+    }
+
     // ----- what a lease wants -------------------------------------------------------------------------------------------
 
     pub fn drive(&mut self, process: usize, event: impl FnOnce(&mut Lease, &mut Cx<'_>)) {
         let before = self.deadline(process);
         let mut out = Vec::new();
         let this = &mut self.processes[process];
-        let mut cx = Cx { now: self.now, turns: &mut this.turns, out: &mut out };
+        let (now, told, round_trip) = (self.now, this.listens, Duration::from_millis(1));
+        let mut cx = Cx { now, told, round_trip, turns: &mut this.turns, out: &mut out };
         event(&mut this.lease, &mut cx);
+        // Whether a caller hears of its lock is an event of its own here.
+        this.lease.claimed();
         for action in out {
             self.act(process, action, before);
         }
@@ -456,10 +513,13 @@ impl World {
     fn granted(&mut self, process: usize, claim: ClaimId, fence: u64) {
         let before = self.processes[process].claims.insert(claim, State::Held);
         let adopted = before == Some(State::Adopting);
+        if adopted || before == Some(State::Waiting { once: true }) {
+            self.processes[process].stays.insert(claim);
+        }
         self.must(adopted || matches!(before, Some(State::Waiting { .. })), || {
             format!("{claim:?} is granted as {before:?}")
         });
-        let earlier = self.waiting(process).next().filter(|other| *other < claim && !adopted);
+        let earlier = self.waiting(process).next().filter(|other| *other < claim && !adopted && !self.passing);
         self.must(earlier.is_none(), || format!("{claim:?} is served before {earlier:?}, which came first"));
         let now = self.now;
         let this = &mut self.processes[process];
@@ -588,6 +648,42 @@ impl World {
 }
 
 impl Process {
+    fn new(core: u128) -> Process {
+        Process {
+            lease: Lease::default(),
+            turns: Turns::new(CoreId::new(core)),
+            up: false,
+            listens: true,
+            signals: VecDeque::new(),
+            wire: VecDeque::new(),
+            answers: VecDeque::new(),
+            late: Vec::new(),
+            orphans: BTreeMap::new(),
+            orphans_due: None,
+            claims: BTreeMap::new(),
+            names: Vec::new(),
+            given: HashSet::new(),
+            left: HashSet::new(),
+            parking: HashSet::new(),
+            adoptions: BTreeMap::new(),
+            fences: HashMap::new(),
+            until: HashMap::new(),
+            bounds: HashMap::new(),
+            silent: false,
+            stalled: false,
+            reserved: HashSet::new(),
+            robbed: false,
+            polls: 0,
+            stays: HashSet::new(),
+            core,
+        }
+    }
+
+    /// As it is written in its tokens.
+    pub fn core(&self) -> String {
+        format!("{:032x}", self.core)
+    }
+
     pub fn knows(&self, token: Token) -> bool {
         self.names.iter().any(|(name, _)| *name == token)
     }

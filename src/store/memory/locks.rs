@@ -73,7 +73,7 @@ impl Locks {
                 if !self.has(lock, *token, now) {
                     return Answer::NotOurs;
                 }
-                self.hold(lock, *token, ttl.forgotten(now));
+                self.hold(lock, *token, ttl.ends(now));
                 let last = if block > 0 { self.fence(block) } else { 1 };
                 Answer::Kept { last, more: self.is_wanted(lock) }
             }
@@ -107,7 +107,7 @@ impl Locks {
                 self.held.remove(key);
             }
         }
-        self.hold(lock, token, ttl.forgotten(now));
+        self.hold(lock, token, ttl.ends(now));
         let (last, more) = (self.fence(block), lock.plain_key().is_some() && self.is_wanted(lock));
         let holds = if lock.owner.is_some() { self.holds(lock, now) } else { 1 };
         Answer::Granted { last, left: None, more, holds }
@@ -279,7 +279,7 @@ impl Locks {
         } else if !self.has(lock, to, now) {
             return Answer::NotOurs;
         }
-        self.hold(lock, to, ttl.forgotten(now));
+        self.hold(lock, to, ttl.ends(now));
         Answer::Done
     }
 
