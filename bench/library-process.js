@@ -64,7 +64,10 @@ class LibraryProcess extends EventEmitter {
         by(value)
       }
       this.#pending.set(id, { resolve: settle(resolve), reject: settle(reject) })
-      this.#child.send({ id, order, args })
+      // It may have ended meanwhile: then nobody is left to reject this but the call itself.
+      this.#child.send({ id, order, args }, (error) => {
+        if (error) this.#settle({ id, error: 'its process has ended' })
+      })
     })
   }
 

@@ -32,7 +32,9 @@ async function spent(server) {
 /** The last line of a table: the shares of others in each window, and what that means. */
 function verdict(shares) {
   const usual = median(shares)
-  const line = `  used by other processes meanwhile: ${number(usual)} cores (median window), ${number(Math.max(...shares))} (worst)`
+  // What is read at slightly different times may come out below nothing.
+  const [cores, worst] = [usual, Math.max(...shares)].map((share) => number(Math.max(0, share)))
+  const line = `  used by other processes meanwhile: ${cores} cores (median window), ${worst} (worst)`
   return usual > QUIET ? `${line}: TOO NOISY, run it again` : line
 }
 

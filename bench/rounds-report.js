@@ -4,29 +4,42 @@ const { figures, ratio, spread, usual } = require('./figures.js')
 const { bound, judged } = require('./judged.js')
 const { yardstick } = require('./libraries/index.js')
 const { verdict } = require('./noise.js')
-const { number, table, times } = require('./table.js')
+const { markdownTable, number, table, times } = require('./table.js')
 const { targets } = require('./targets.js')
 
 /** The section of a measurement in rounds. `load.figures` are its columns; the first is the rate. */
 function of(load, measured) {
   const columns = load.figures ?? usual
   const base = baseOf(load, columns[0], measured)
+  const note = `${load.rounds} windows of ${load.windowMs} ms for each library; medians (smallest–largest)`
+  const ratios = `the same as ratios to ${base}${load.comparedTo ? `, ${load.comparedTo}` : ''}`
+  const quiet = verdict(
+    [...measured.values()].flatMap(({ windows }) => windows.map((window) => window.foreignCores)),
+  )
   const text = [
-    `  ${load.rounds} windows of ${load.windowMs} ms for each library; medians (smallest–largest)`,
+    `  ${note}`,
     '',
-    absolute(columns, measured),
+    table(...absolute(columns, measured)),
     '',
-    `  the same as ratios to ${base}${load.comparedTo ? `, ${load.comparedTo}` : ''}`,
+    `  ${ratios}`,
     '',
-    relative(columns, base, measured),
+    table(...relative(columns, base, measured)),
     ...judged(lines(load.name, measured)),
     '',
-    verdict([...measured.values()].flatMap(({ windows }) => windows.map((window) => window.foreignCores))),
+    quiet,
   ].join('\n')
+  const markdown = [
+    `${note}:`,
+    markdownTable(...absolute(columns, measured)),
+    `${ratios[0].toUpperCase()}${ratios.slice(1)}:`,
+    markdownTable(...relative(columns, base, measured)),
+    quiet.trim(),
+  ].join('\n\n')
   return {
     name: load.name,
     title: load.title,
     text,
+    markdown,
     problems: problems(measured),
     raw: raw(load, columns, base, measured),
   }
@@ -56,7 +69,7 @@ function absolute(columns, measured) {
     number(commands.perPair),
     windows.reduce((sum, window) => sum + window.overlaps, 0),
   ])
-  return table(head, rows)
+  return [head, rows]
 }
 
 function heading({ title, unit }) {
@@ -80,7 +93,7 @@ function relative(columns, base, measured) {
     ...columns.map((figure) => times(ratio(windows, other.windows, figure))),
     times(commands.perPair / other.commands.perPair),
   ])
-  return table(head, rows)
+  return [head, rows]
 }
 
 function lines(name, measured) {

@@ -4,22 +4,24 @@ const { writeFileSync } = require('node:fs')
 const { cpus, loadavg, totalmem } = require('node:os')
 const { parseArgs } = require('node:util')
 const libraries = require('./libraries/index.js')
+const page = require('./page.js')
 const { prove } = require('./proof.js')
 const scenarios = require('./scenarios/index.js')
 const server = require('./server.js')
 
 const usual = scenarios.filter(({ byDefault }) => byDefault)
 
-const USAGE = `node bench/run.js [scenario…] [--libs a,b] [--quick] [--seconds N] [--json FILE] [--markdown FILE]
+const USAGE = `node bench/run.js [scenario…] [--all] [--libs a,b] [--quick] [--seconds N] [--json FILE] [--markdown FILE]
 
   scenario         ${scenarios.map(({ name }) => name).join(', ')};
                    default: ${usual.map(({ name }) => name).join(' ')}
+  --all            all of them
   --libs a,b       only these, and ${libraries.yardstick}, to which the ratios are;
                    there are: ${libraries.names.join(', ')}
   --quick          short windows, less to be trusted
   --seconds N      how long idle and held look at Holdfast; default: 60
   --json FILE      also write every window's raw figures to FILE
-  --markdown FILE  also write the tables of strategies to FILE, for a page
+  --markdown FILE  also write a page of it to FILE, and pictures into a folder of that name beside it
 `
 
 main().then(
@@ -55,8 +57,7 @@ async function main() {
       progress,
     }
     for (const scenario of wanted.scenarios) {
-      for (const section of await scenario.run(context)) {
-        progress('')
+      for (const section of await attempt(scenario, context, problems)) {
         sections.push(section)
         problems.push(...section.problems)
         console.log(`\n${section.title}\n\n${section.text}`)
@@ -68,13 +69,27 @@ async function main() {
     for (const problem of problems) console.log(`PROBLEM: ${problem}`)
     if (wanted.json) {
       const raw = rawFigures(facts, usable, sections, problems)
-      writeFileSync(wanted.json, `${JSON.stringify(raw, null, 2)}\n`)
+      writeFileSync(wanted.json, `${JSON.stringify(raw)}\n`)
     }
-    if (wanted.markdown) writeFileSync(wanted.markdown, page(wanted, facts, usable, sections))
+    if (wanted.markdown) {
+      page.write(wanted.markdown, { command: commandOf(wanted), facts, usable, sections, problems })
+    }
     return problems.length === 0 ? 0 : 1
   } finally {
     progress('')
     await started.stop()
+  }
+}
+
+/** The sections of a scenario; none if it failed. What the others measured isn't lost by that. */
+async function attempt(scenario, context, problems) {
+  try {
+    return await scenario.run(context)
+  } catch (error) {
+    problems.push(`${scenario.name} failed: ${error.message.split('\n', 1)[0]}`)
+    return []
+  } finally {
+    progress('')
   }
 }
 
@@ -85,6 +100,7 @@ function read(args) {
       args,
       allowPositionals: true,
       options: {
+        all: { type: 'boolean', default: false },
         libs: { type: 'string' },
         quick: { type: 'boolean', default: false },
         seconds: { type: 'string' },
@@ -109,8 +125,10 @@ function read(args) {
       throw new Error('--seconds must be a number from 1 to 3600')
     }
     return {
-      scenarios:
-        positionals.length === 0 ? usual : scenarios.filter(({ name }) => positionals.includes(name)),
+      scenarios: scenarios.filter(({ name, byDefault }) =>
+        positionals.length > 0 ? positionals.includes(name) : values.all || byDefault,
+      ),
+      all: values.all,
       libraries: libraries.names.filter((name) => name === libraries.yardstick || asked.includes(name)),
       quick: values.quick,
       seconds,
@@ -175,16 +193,17 @@ function rawFigures(facts, usable, sections, problems) {
   }
 }
 
-/** The sections that are fit for a page of the documentation, and how they were made. */
-function page({ quick, scenarios }, facts, usable, sections) {
-  const names = scenarios.map(({ name }) => name).join(' ')
-  const command = `node bench/run.js ${names}${quick ? ' --quick' : ''} --markdown FILE`
-  const { version } = usable.find(({ name }) => name === 'holdfast') ?? {}
-  const made =
-    `Holdfast ${version}, ${facts.date.slice(0, 10)}: \`${command}\`, ${facts.cores} cores ` +
-    `(${facts.processor}), ${facts.platform}, Node.js ${facts.node}, ${facts.server} on loopback.`
-  const parts = sections.flatMap(({ markdown }) => (markdown ? [markdown] : []))
-  return `${[made, ...parts].join('\n\n')}\n`
+/** The command that this run answers to, as a page shows it. */
+function commandOf({ all, scenarios, libraries: asked, quick, seconds, markdown }) {
+  const words = [
+    ...(all ? ['--all'] : scenarios.map(({ name }) => name)),
+    ...(asked.length === libraries.names.length ? [] : ['--libs', asked.join(',')]),
+    ...(quick ? ['--quick'] : []),
+    ...(seconds === undefined ? [] : ['--seconds', seconds]),
+    '--markdown',
+    markdown,
+  ]
+  return `node bench/run.js ${words.join(' ')}`
 }
 
 /** One line on a terminal, overwritten by the next. */

@@ -1,7 +1,7 @@
 'use strict'
 
 const { verdict } = require('./noise.js')
-const { number, table } = require('./table.js')
+const { markdownTable, number, table } = require('./table.js')
 
 const COLUMNS = {
   'hold, ms': ({ hold }) => number0(hold),
@@ -41,7 +41,9 @@ function markdown(cells) {
     'In full:',
     markdownTable(Object.keys(COLUMNS), rows(cells)),
   ])
-  return [FOOTNOTES.join(' '), ...parts].join('\n\n')
+  return [FOOTNOTES.join(' '), ...parts, verdict(cells.map(({ foreignCores }) => foreignCores)).trim()].join(
+    '\n\n',
+  )
 }
 
 function groups(cells) {
@@ -72,11 +74,6 @@ function heads() {
 
 function rows(cells) {
   return cells.map((cell) => Object.values(COLUMNS).map((of) => of(cell)))
-}
-
-function markdownTable(head, rows) {
-  const rule = head.map((name) => (name === 'strategy' ? '---' : '---:'))
-  return [head, rule, ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n')
 }
 
 function wait(value, atLeast) {

@@ -16,6 +16,17 @@ function table(head, rows) {
   return text.map((line) => `  ${line}`).join('\n')
 }
 
+/** The same for a page. Columns of words to the left, columns of figures to the right. */
+function markdownTable(head, rows) {
+  const rule = head.map((_, column) => {
+    const figures = rows.every((row) => /^(≥ )?[-–∞\d]/.test(String(row[column])))
+    return figures && column > 0 ? '---:' : '---'
+  })
+  return [head.map((cell) => cell.replace('\n', ' ')), rule, ...rows]
+    .map((row) => `| ${row.join(' | ')} |`)
+    .join('\n')
+}
+
 /** Three digits that count, thousands marked. */
 function number(value) {
   if (value === null || value === undefined) return '–'
@@ -28,4 +39,4 @@ function times(value) {
   return Number.isFinite(value) ? value.toFixed(2) : '–'
 }
 
-module.exports = { table, number, times }
+module.exports = { table, markdownTable, number, times }

@@ -5,6 +5,7 @@
  * of Holdfast's figure to that of `to`, or the figure itself if there is no `to`.
  *
  * - `to: 'every library'`: each one but the hand-written lock; `to: 'every peer'`: that too
+ * - `to: 'the best peer'`: the one with the smallest figure
  * - `inEach`: no window may miss it; otherwise the median counts
  */
 const targets = {
@@ -29,6 +30,22 @@ const targets = {
     { figure: 'commands', most: 0.1 },
     { figure: 'timerP99', most: 5, inEach: true },
     { figure: 'unevenness', most: 1.5, inEach: true },
+  ],
+  fleet: [
+    { figure: 'held', least: 96 },
+    { figure: 'commands', most: 0.6 },
+    { figure: 'jainProcesses', least: 0.98 },
+    { figure: 'jainCallers', least: 0.98 },
+    { figure: 'toIdeal', most: 1.3 },
+  ],
+  relay: [
+    { figure: 'commands', most: 3 },
+    { figure: 'toPing', most: 1.3 },
+    { figure: 'handOffP50', to: 'the best peer', most: 0.6 },
+  ],
+  distance: [
+    { figure: 'toNetwork', least: 1 },
+    { figure: 'toIdeal', most: 1.3 },
   ],
   // CPU in % of one core; the delay above that of an idle process, ms; KB a waiter.
   idle: { cpu: 1, delay: 1, memory: 4 },

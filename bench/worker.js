@@ -6,6 +6,7 @@ const busyHolder = require('./busy-holder.js')
 const { Competitors } = require('./competitors.js')
 const { Holders } = require('./holders.js')
 const { load } = require('./libraries/index.js')
+const { Pings } = require('./pings.js')
 const vitals = require('./vitals.js')
 const { Waiters } = require('./waiters.js')
 const { Workload } = require('./workload.js')
@@ -13,6 +14,7 @@ const { Workload } = require('./workload.js')
 let lock
 let workload
 let competitors
+let pings
 let waiters
 let holders
 const handles = new Map()
@@ -34,6 +36,11 @@ const orders = {
   },
   measure: (times) => competitors.measure(times),
   stopCompeting: () => competitors.stop(),
+
+  async ping(load) {
+    pings = await Pings.open(load)
+  },
+  pings: (times) => pings.measure(times),
 
   wait(load) {
     waiters = new Waiters(lock)

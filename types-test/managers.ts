@@ -36,7 +36,9 @@ const everything: Required<ManagerOptions> = {
   autoExtend: true,
   timeout: Infinity,
   ifLost: 'ignore',
-  strategy: 'backoff',
+  strategy: 'handoff',
+  turn: { holders: 4, duration: Infinity },
+  fair: false,
   maxHold: Infinity,
   maxStall: 60_000,
   minHold: 0,
@@ -62,8 +64,10 @@ createLocks('redis://127.0.0.1')
 createLocks({ uri: 'redis://127.0.0.1' })
 // @ts-expect-error a string, not a URL object
 createLocks({ url: new URL('redis://127.0.0.1') })
-// @ts-expect-error not a strategy of this version
-createLocks({ strategy: 'handoff' })
+// @ts-expect-error not a strategy
+createLocks({ strategy: 'queue' })
+// @ts-expect-error a number of holders, in an object
+createLocks({ turn: 4 })
 // @ts-expect-error an encrypted key is not supported
 createLocks({ tls: { passphrase: 'secret' } })
 // @ts-expect-error a number

@@ -4,7 +4,7 @@ const { once } = require('node:events')
 const { setTimeout: sleep } = require('node:timers/promises')
 const { LibraryProcess } = require('../library-process.js')
 const { now } = require('../shared-clock.js')
-const { number, table } = require('../table.js')
+const { markdownTable, number, table } = require('../table.js')
 
 const SAMPLE_EVERY = 10
 /** After the holder gave the lock back, the other process must get it within this time, ms. */
@@ -143,6 +143,10 @@ function section({ ttl, block, results }) {
     name: 'blocked',
     title: `blocked: ttl ${ttl} ms, the holder's event loop blocked for ${block} ms, another process tries all the time`,
     text,
+    markdown: [
+      'Holder told: what the library tells its holder after the block, without asking Redis.',
+      markdownTable(head, rows),
+    ].join('\n\n'),
     problems: [],
     raw,
   }

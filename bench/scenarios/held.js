@@ -6,7 +6,7 @@ const { median } = require('../figures.js')
 const { bound, judged } = require('../judged.js')
 const { LibraryProcess } = require('../library-process.js')
 const noise = require('../noise.js')
-const { number, table } = require('../table.js')
+const { markdownTable, number, table } = require('../table.js')
 const { targets } = require('../targets.js')
 
 const LOCKS = 10_000
@@ -144,17 +144,13 @@ function section(results, ttl, seconds) {
     result.lost,
   ])
   const own = results.find(({ library }) => library.name === 'holdfast')
+  const note = 'CPU in % of one core; only libraries that renew'
+  const quiet = noise.verdict(results.map(({ foreignCores }) => foreignCores))
   return {
     name: 'held',
     title: `held: ${number(LOCKS)} locks held by one process, ttl ${number(ttl)} ms; ${seconds} s`,
-    text: [
-      '  CPU in % of one core; only libraries that renew',
-      '',
-      table(head, rows),
-      ...judged(lines(own)),
-      '',
-      noise.verdict(results.map(({ foreignCores }) => foreignCores)),
-    ].join('\n'),
+    text: [`  ${note}`, '', table(head, rows), ...judged(lines(own)), '', quiet].join('\n'),
+    markdown: [`${note}:`, markdownTable(head, rows), quiet.trim()].join('\n\n'),
     problems: results
       .filter(({ library, lost }) => library.name === 'holdfast' && lost > 0)
       .map(({ lost }) => `holdfast: ${lost} of ${LOCKS} held locks were lost`),

@@ -5,7 +5,7 @@ const countingProxy = require('../counting-proxy.js')
 const { bound, judged } = require('../judged.js')
 const { LibraryProcess } = require('../library-process.js')
 const noise = require('../noise.js')
-const { number, table } = require('../table.js')
+const { markdownTable, number, table } = require('../table.js')
 const { targets } = require('../targets.js')
 
 const KEYS = 100
@@ -156,18 +156,28 @@ function section(results, seconds) {
     number(result.turns),
   ])
   const dead = results.filter(({ failure }) => failure)
+  const notes = dead.map(({ library, failure }) => `${library.name} did not survive it: ${failure}`)
+  const quiet = alive.length > 0 ? [noise.verdict(alive.map(({ foreignCores }) => foreignCores))] : []
   const text = [
     `  CPU in % of one core`,
     '',
     table(head, rows),
-    ...dead.map(({ library, failure }) => `  ${library.name} did not survive it: ${failure}`),
+    ...notes.map((line) => `  ${line}`),
     ...judged(lines(results.find(({ library }) => library.name === 'holdfast'))),
-    ...(alive.length > 0 ? ['', noise.verdict(alive.map(({ foreignCores }) => foreignCores))] : []),
+    '',
+    ...quiet,
   ].join('\n')
+  const markdown = [
+    'CPU in % of one core:',
+    markdownTable(head, rows),
+    ...notes,
+    ...quiet.map((line) => line.trim()),
+  ].join('\n\n')
   return {
     name: 'idle',
     title: `idle: ${number(KEYS * EACH)} waiters of one process, ${KEYS} keys, held by another process; ${seconds} s`,
     text,
+    markdown,
     problems: dead
       .filter(({ library }) => library.name === 'holdfast')
       .map(({ library, failure }) => `${library.name}: ${failure}`),

@@ -1,10 +1,9 @@
 'use strict'
 
 const { setTimeout: sleep } = require('node:timers/promises')
+const { contention } = require('../contention.js')
+const { everywhere, measureTogether } = require('../fleet-window.js')
 const { LibraryProcess } = require('../library-process.js')
-const noise = require('../noise.js')
-const { now } = require('../shared-clock.js')
-const { cellOf } = require('../strategy-cell.js')
 const { markdown, text } = require('../strategy-report.js')
 
 // Longer than any cell lasts.
@@ -12,6 +11,7 @@ const OPTIONS = { ttl: 10_000, timeout: 600_000 }
 
 /** Each way of waiting, by its name in tables. */
 const STRATEGIES = {
+  handoff: 'handoff',
   fixed: 'fixed',
   spin: 'spin',
   backoff: 'backoff',
@@ -37,8 +37,6 @@ const LEAST = 2_000
 const MOST = 9_000
 /** A cell is warm when every caller may have had a turn; but not everything can be waited for, ms. */
 const WARM = { least: 200, most: 3_600 }
-/** A process that answers an order so much later than it should hangs, ms. */
-const PATIENCE = 30_000
 
 /** Holdfast's ways of waiting for other processes, against each other. */
 module.exports = {
@@ -63,7 +61,13 @@ module.exports = {
               `strategies: ${cells.length + 1} of ${total}: ${crowd.callers} callers, ${hold} ms, ${name}`,
             )
             const load = { ...crowd, hold, strategy, least: quick ? LEAST / 2 : LEAST }
-            const cell = { name, ...load, ...(await measure(processes, server, load, `${cells.length}`)) }
+            let cell
+            try {
+              cell = { name, ...load, ...(await measure(processes, server, load, `${cells.length}`)) }
+            } catch (error) {
+              problems.push(`${name} is not measured: ${error.message.split('\n', 1)[0]}`)
+              continue
+            }
             if (cell.overlaps > 0) {
               problems.push(`${name}: two holders of one key at once, ${cell.overlaps} times`)
             }
@@ -94,28 +98,16 @@ function poll(interval, maxAttempts, maxDuration) {
 
 async function measure(all, server, { callers, processes, hold, strategy, least }, part) {
   const used = all.slice(0, processes)
-  const everywhere = (order, args, limit) =>
-    Promise.all(used.map((process) => process.order(order, args, { limit: limit + PATIENCE })))
   // Nobody has waited for this key before: what `adaptive` knows of it, it has learnt here.
   const load = { key: `bench:strategies:${part}`, callers: callers / processes, hold, options: { strategy } }
   const round = callers * hold * 1.1
   const warm = round > WARM.most ? WARM.least : Math.max(WARM.least, round)
-  const window = Math.min(MOST, Math.max(least, ENOUGH * hold, callers * hold))
+  const ms = Math.min(MOST, Math.max(least, ENOUGH * hold, callers * hold))
 
-  await everywhere('compete', load, 0)
+  await everywhere(used, 'compete', load)
   await sleep(warm)
-  // Long enough from now for all processes to have heard of it.
-  const from = now() + 20
-  const until = from + window
-  const measuring = everywhere('measure', { from, until, everything: true }, window)
-  // Whoever waits for it below hears of its failure.
-  measuring.catch(() => {})
-  await sleep(from - now())
-  const others = await noise.watch(server)
-  const before = await server.cpu()
-  const measured = await measuring
-  const serverCpu = (await server.cpu()) - before
-  const foreignCores = await others(measured.reduce((sum, { processCpu }) => sum + processCpu, 0))
-  await everywhere('stopCompeting', {}, hold)
-  return { ...cellOf(measured, { from, until, serverCpu }), growing: round > WARM.most, foreignCores }
+  const window = await measureTogether(used, server, { ms })
+  await everywhere(used, 'stopCompeting', {}, hold)
+  const { handOffs, ...cell } = contention(window.measured, window)
+  return { ...cell, growing: round > WARM.most, foreignCores: window.foreignCores }
 }

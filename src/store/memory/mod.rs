@@ -30,6 +30,9 @@ struct Place {
     inboxes: Mutex<HashMap<CoreId, Weak<dyn Inbox>>>,
 }
 
+/// Whom to tell what.
+type Told = (Arc<dyn Inbox>, Signal);
+
 impl Memory {
     /// The store called `name`; answers go to `inbox`, which is told what `core` is.
     pub fn new(name: &str, core: CoreId, inbox: Weak<dyn Inbox>) -> Arc<Memory> {
@@ -47,7 +50,7 @@ impl Memory {
     }
 
     /// Executes what was added, and returns the answers and whom to tell what.
-    fn execute(&self) -> (Vec<Reply>, Vec<(Arc<dyn Inbox>, Signal)>) {
+    fn execute(&self) -> (Vec<Reply>, Vec<Told>) {
         let now = Time::now();
         let mut locks = self.place.locks.lock();
         let commands = std::mem::take(&mut *self.pending.lock());
