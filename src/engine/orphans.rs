@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use crate::clock::Time;
-use crate::lease::{ClaimId, Op, Token};
+use crate::lease::{ClaimId, Op, Token, Ttl};
 use crate::store::{Command, Lock};
 
 /// How often a give is repeated.
@@ -18,6 +18,8 @@ struct Orphan {
     /// A give, or a park.
     op: Op,
     caller: Option<ClaimId>,
+    /// Of the lease that it ends.
+    ttl: Ttl,
     /// After this the server has forgotten the token by itself.
     until: Time,
     /// An earlier command may still be executed, after a give was: an answer before that instant doesn't settle it.
@@ -56,12 +58,16 @@ impl Orphans {
             lock: command.lock.clone(),
             op: command.op,
             caller: command.caller,
+            ttl,
             until,
             tainted,
             repeated: false,
         };
         let known = self.by_name.entry(name(command)).or_insert(orphan);
-        // No lease is renewed after its give: only a command that may still come makes it longer.
+        // No lease is renewed after its give: only one that was longer, or a command that may still come, makes it longer.
+        if ttl > known.ttl {
+            (known.ttl, known.until) = (ttl, known.until.max(until));
+        }
         known.until = known.until.max(tainted.unwrap_or(known.until));
         known.tainted = known.tainted.max(tainted);
         known.caller = known.caller.or(command.caller);
@@ -79,12 +85,15 @@ impl Orphans {
         self.by_name.get(&name(command)).is_some_and(|orphan| orphan.repeated)
     }
 
-    /// It was answered: whether the key was freed by it or wasn't ours.
-    pub(super) fn answered(&mut self, command: &Command, now: Time) {
+    /// It was answered: whether the key was freed by it or wasn't ours. Returns who still waits for that, if it isn't the one
+    /// that this command came from.
+    pub(super) fn answered(&mut self, command: &Command, now: Time) -> Option<ClaimId> {
         let name = name(command);
+        let caller = self.by_name.get_mut(&name).and_then(|orphan| orphan.caller.take());
         if self.by_name.get(&name).is_some_and(|orphan| orphan.tainted.is_none_or(|until| until <= now)) {
             self.by_name.remove(&name);
         }
+        caller
     }
 
     /// The server will never do it.

@@ -33,6 +33,13 @@ impl State {
         // Executed at any time until now.
         let forgotten = ttl.forgotten(now);
         let index = command.lease;
+        if let Some(entry) = self.leases.get_mut(index).filter(|entry| entry.lease.is_renamed_from(token)) {
+            // Granted by push before this was answered, and held: a give of it would free the lock.
+            if matches!(answer, Answer::Unanswered(_)) {
+                entry.lease.taint(forgotten);
+            }
+            return;
+        }
         if !self.has_token(index, token) {
             // Nobody waits for it any more. Its give was sent behind it; but a connection may have broken in between, and
             // a command that found the script gone is sent again, behind what came after it.
@@ -123,16 +130,14 @@ impl State {
             }
             Answer::Unsent => return self.adopt(command, now),
         };
-        if !self.orphans.is_empty() {
-            self.orphans.answered(command, now);
-        }
+        let other = if self.orphans.is_empty() { None } else { self.orphans.answered(command, now) };
         if let Op::Park { ttl, tainted: tainted @ Some(until), .. } = command.op
             && now < until
         {
             // A late take may find the key free when the rest is over. Not before: a give must not overtake the park.
             self.adopt(&Command { op: Op::Give { ttl, tainted }, caller: None, ..command.clone() }, now);
         }
-        if let Some(caller) = command.caller {
+        for caller in [command.caller, other].into_iter().flatten() {
             self.finish(caller, Outcome::Released(mine));
         }
     }

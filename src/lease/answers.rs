@@ -76,7 +76,7 @@ impl Lease {
         let Push { last, block, more } = push;
         let waiting = match &mut self.phase {
             Phase::Waiting(waiting) if waiting.token == token => waiting,
-            Phase::Held(held) if held.token == token => return true,
+            Phase::Held(held) if held.is_named(token) => return true,
             _ => return false,
         };
         let since = waiting.since;
@@ -93,7 +93,7 @@ impl Lease {
     /// Another process waits for the lock.
     pub fn wanted(&mut self, token: Token) {
         if let Phase::Held(held) = &mut self.phase
-            && held.token == token
+            && held.is_named(token)
         {
             held.contended = true;
         }
@@ -130,7 +130,7 @@ impl Lease {
             return;
         };
         let mut held = Held::new(token, ttl, deadline, sent, numbers, &first, cx);
-        (held.contended, held.tainted) = (more, tainted);
+        (held.contended, held.presumed, held.tainted) = (more, brief, tainted);
         if tainted.is_some() {
             held.longest = held.longest.in_queue();
         }
@@ -188,6 +188,14 @@ impl Lease {
         self.begin(false, cx);
         if let Phase::Waiting(waiting) = &mut self.phase {
             (waiting.taken, waiting.attempts, waiting.asked_for) = (taken, attempts, asked_for);
+        }
+    }
+
+    /// A take of a lease that was granted by push, and is to have another name since, wasn't answered: it may be executed until then.
+    pub fn taint(&mut self, until: Time) {
+        if let Phase::Held(held) = &mut self.phase {
+            held.tainted = held.tainted.max(Some(until));
+            held.longest = held.longest.in_queue();
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Held {
     pub(super) served: u32,
     /// Another process wants the key, as far as we know.
     pub(super) contended: bool,
+    /// It was granted in the queue: whoever had it before most likely waits again, and says so a moment later.
+    pub(super) presumed: bool,
     /// What bounds this turn while that is so.
     pub(super) most_holders: u32,
     pub(super) longest_turn: Duration,
@@ -140,6 +142,7 @@ impl Held {
             since: cx.now,
             served: 0,
             contended: false,
+            presumed: false,
             most_holders: first.turn.holders,
             longest_turn,
             brief: None,
@@ -161,7 +164,7 @@ impl Held {
     pub(super) fn suits(&self, next: &Waiter, now: Time) -> bool {
         let left = self.deadline.since(now);
         // A core that can't be told doesn't know who else waits.
-        let others_wait = self.contended || !self.token.is_told();
+        let others_wait = self.contended || self.presumed || !self.token.is_told();
         let over = now.since(self.since) >= self.longest_turn || self.served >= self.most_holders;
         // A lease much longer than asked for would keep others waiting longer after a crash than this caller wanted.
         let too_long = left > next.ttl.span() + next.ttl.beat() * 2;
@@ -231,6 +234,11 @@ impl Held {
         } else {
             Loss::Expired
         }
+    }
+
+    /// Whether the server may know it by this name.
+    pub(super) fn is_named(&self, token: Token) -> bool {
+        self.token == token || self.swaps.iter().any(|renaming| renaming.from == token)
     }
 
     /// Whether keeps are sent for it at all.

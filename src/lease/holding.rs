@@ -20,6 +20,8 @@ impl Lease {
         held.longest = held.longest.max(ttl);
         held.holder.ttl = ttl;
         held.holder.extends = true;
+        // Who asks for more is alive.
+        held.stalled = false;
         let deadline = ttl.deadline(cx.now);
         if deadline >= held.deadline {
             held.keeping = true;

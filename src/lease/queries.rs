@@ -14,6 +14,14 @@ impl Lease {
         }
     }
 
+    /// Whether the lease is held, and has this name until a renaming that isn't answered is done.
+    pub fn is_renamed_from(&self, from: Token) -> bool {
+        match &self.phase {
+            Phase::Held(held) => held.swaps.iter().any(|renaming| renaming.from == from),
+            _ => false,
+        }
+    }
+
     /// When something is due, if anything is.
     pub fn due(&self) -> Option<Time> {
         match &self.phase {

@@ -24,6 +24,7 @@ pub struct Sent {
 pub struct Orphan {
     op: Op,
     caller: Option<ClaimId>,
+    ttl: Ttl,
     until: Time,
     tainted: Option<Time>,
 }
@@ -267,6 +268,12 @@ impl World {
         let (token, now) = (sent.token, self.now);
         // Whatever was executed of it was so until now: the answer failed, or the connection has just broken.
         let until = Some(ttl.forgotten(now));
+        if self.processes[process].lease.is_renamed_from(token) {
+            if answer.is_none() {
+                self.processes[process].lease.taint(ttl.forgotten(now));
+            }
+            return;
+        }
         if self.processes[process].lease.token() != Some(token) {
             return match answer {
                 None => self.remember_give(process, token, ttl.in_queue(), until),
@@ -372,6 +379,10 @@ impl World {
         }
         let orphans = &mut self.processes[process].orphans;
         let name = name(sent);
+        if let Some(caller) = orphans.get_mut(&name).and_then(|(_, orphan)| orphan.caller.take()) {
+            self.processes[process].claims.insert(caller, State::Done);
+        }
+        let orphans = &mut self.processes[process].orphans;
         if orphans.get(&name).is_some_and(|(_, orphan)| orphan.tainted.is_none_or(|until| until <= now)) {
             orphans.remove(&name);
         }
@@ -479,8 +490,11 @@ impl Process {
             other => unreachable!("{other:?} ends nothing"),
         };
         let until = tainted.unwrap_or(now).max(ttl.forgotten(now));
-        let orphan = Orphan { op: sent.op, caller: sent.caller, until, tainted };
+        let orphan = Orphan { op: sent.op, caller: sent.caller, ttl, until, tainted };
         let (_, known) = self.orphans.entry(name(sent)).or_insert((sent.token, orphan));
+        if ttl > known.ttl {
+            (known.ttl, known.until) = (ttl, known.until.max(until));
+        }
         known.until = known.until.max(tainted.unwrap_or(known.until));
         known.tainted = known.tainted.max(tainted);
         known.caller = known.caller.or(sent.caller);

@@ -258,6 +258,8 @@ impl World {
                 // Who has asked to detach asks nothing else until that is answered.
                 if let Some(claim) = self.holder(process).filter(|claim| self.calls_about(process, *claim).is_empty())
                 {
+                    // Who asks for more is alive.
+                    self.silence(process, false);
                     let caller = self.new_claim(process, State::Done);
                     let ttl = Ttl::from_millis(ttl);
                     self.drive(process, |lease, cx| lease.extend(claim, caller, ttl, cx));
