@@ -144,7 +144,7 @@ fn whom_nobody_hears_of_is_passed_over_and_whoever_can_t_be_told_is_waited_for()
 
 #[test]
 fn a_give_or_look_of_another_turn_of_the_same_core_touches_nothing() {
-    // H2: whole tokens are compared.
+    // Whole tokens are compared.
     let mut place = place();
     let script = &mut place.script;
     let (old, new, other) = (told(1, 1), told(1, 2), told(2, 1));
@@ -174,7 +174,6 @@ fn a_look_grants_a_free_lock_to_the_first_and_not_to_the_second() {
 
 #[test]
 fn a_single_attempt_gets_a_free_lock_whose_queue_is_dead() {
-    // H14.
     let mut place = place();
     let script = &mut place.script;
     let (mine, next) = (told(9, 1), told(5, 1));
@@ -192,7 +191,7 @@ fn a_single_attempt_gets_a_free_lock_whose_queue_is_dead() {
 
 #[test]
 fn a_late_copy_of_a_take_is_ended_by_the_give_that_is_repeated() {
-    // H15: after a clean release, and while somebody else has it.
+    // After a clean release, and while somebody else has it.
     let mut place = place();
     let script = &mut place.script;
     let (mine, other) = (told(1, 1), told(2, 1));
@@ -208,7 +207,6 @@ fn a_late_copy_of_a_take_is_ended_by_the_give_that_is_repeated() {
 
 #[test]
 fn the_order_of_the_queue_needs_no_clock_and_a_take_said_twice_keeps_its_place() {
-    // H17.
     let mut place = place();
     let script = &mut place.script;
     granted(script.run("a", wait(&told(9, 1), FAR, 1), NO_FLOOR));
@@ -224,7 +222,7 @@ fn the_order_of_the_queue_needs_no_clock_and_a_take_said_twice_keeps_its_place()
 
 #[test]
 fn without_the_right_to_publish_the_first_is_waited_for_and_nothing_fails() {
-    // H18: an error isn't "nobody heard".
+    // An error isn't "nobody heard".
     let mut place = place();
     let script = &mut place.script;
     let (mine, first, second) = (told(9, 1), told(1, 1), told(2, 1));
@@ -242,7 +240,6 @@ fn without_the_right_to_publish_the_first_is_waited_for_and_nothing_fails() {
 
 #[test]
 fn a_queue_of_another_type_fails_what_needs_it_and_leaves_its_neighbours_alone() {
-    // H18.
     let mut place = place();
     let script = &mut place.script;
     let (mine, other) = (told(9, 1), told(1, 1));
@@ -264,7 +261,6 @@ fn a_queue_of_another_type_fails_what_needs_it_and_leaves_its_neighbours_alone()
 
 #[test]
 fn a_queue_that_nobody_looks_at_ends() {
-    // H21.
     let mut place = place();
     let script = &mut place.script;
     granted(script.run("a", wait(&told(9, 1), FAR, 1), NO_FLOOR));
@@ -280,7 +276,6 @@ fn a_queue_that_nobody_looks_at_ends() {
 
 #[test]
 fn without_memory_a_grant_goes_out_that_was_written_and_a_mark_is_told_that_was_not() {
-    // H7 and H26.
     let mut place = place_of(Server::with(&["--maxmemory-policy", "noeviction"]));
     let (mine, first, second) = (told(9, 1), told(1, 1), told(2, 1));
     let mut last = 0;
