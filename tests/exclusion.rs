@@ -116,6 +116,33 @@ fn arrives(ttl: u32) -> Event {
 }
 
 #[test]
+fn a_grant_of_before_a_take_that_was_said_again_is_not_taken_for_a_later_one() {
+    let arrives = |process, ttl| Event::Arrive { process, ttl, once: false, renewed: true, max_hold: None };
+    let events = [
+        arrives(1, 1_000),
+        Event::Settle { process: 1 },
+        // It is queued, and doesn't read that.
+        arrives(0, 1_000),
+        Event::Execute { process: 0 },
+        // It is granted, and doesn't hear that until its claim is over.
+        Event::Release { process: 1 },
+        Event::Execute { process: 1 },
+        Event::Pass { millis: 620, asleep: true },
+        arrives(2, 10_000),
+        Event::Settle { process: 2 },
+        // The take is said again, queues it again, and is answered.
+        Event::Break { process: 0, late: 0 },
+        Event::Connect { process: 0 },
+        Event::Execute { process: 0 },
+        Event::Read { process: 0 },
+        // Now it hears.
+        Event::Hear { process: 0 },
+        Event::Pass { millis: 5, asleep: false },
+    ];
+    run(100, &events, true).unwrap_or_else(|story| panic!("{story}"));
+}
+
+#[test]
 fn a_detach_for_less_than_is_left_whose_answer_is_lost_is_not_believed_in_for_longer() {
     let events = [
         arrives(10_000),
