@@ -125,6 +125,30 @@ onServer((store) => {
     expect(check(holdings)).toEqual({ overlaps: [], fences: [] })
   }, 1_200_000)
 
+  test('P1, P6, P7: 64 callers of 4 processes, all the time: no overlap, rising fences, even shares', async () => {
+    const ms = LONG ? 60_000 : 3_000
+    const all = await processes(4)
+    for (const worker of all) worker.send({ order: 'compete', key, callers: 16, ms, hold: 0 })
+    const done = await Promise.all(all.map((worker) => worker.next('competed')))
+    const holdings = done.flatMap((message) => message.holdings)
+    expect(holdings.length).toBeGreaterThan(LONG ? 200_000 : 2_000)
+    expect(check(holdings)).toEqual({ overlaps: [], fences: [] })
+    // Turns in order of arrival: nobody waits for longer than a turn of each of the others, many times over.
+    holdings.sort((a, b) => (a.from < b.from ? -1 : 1))
+    const process = (owner) => owner.split('.')[2]
+    const runs = []
+    for (const { owner, from } of holdings) {
+      if (runs.at(-1)?.process !== process(owner)) runs.push({ process: process(owner), from, count: 0 })
+      runs.at(-1).count++
+    }
+    // While others wait; at the beginning and the end they don't.
+    const middle = runs.slice(8, -8)
+    expect(middle.length).toBeGreaterThan(20)
+    const order = middle.map((run) => run.process)
+    const skipped = order.filter((each, i) => i >= 4 && each !== order[i - 4]).length
+    expect(skipped / order.length).toBeLessThan(0.1)
+  }, 180_000)
+
   /** Lets processes compete while `trouble` befalls the server's clients; returns what they held. */
   async function compete(ms, trouble, ttl = 1_000) {
     const all = await processes(4, { options: { ttl } })

@@ -190,7 +190,7 @@ fn without_others_a_turn_goes_on_and_with_them_it_is_bounded_by_time_and_holders
         (1..40).take_while(|claim| bench.release(*claim)[0] != give(token, 10_000, Some(*claim))).count() + 1
     };
     let (mut bench, token) = crowd(Turn::default());
-    assert_eq!(served(&mut bench.at(500), token), 40);
+    assert_eq!(served(bench.at(500), token), 40);
     let (mut bench, token) = crowd(Turn::default());
     bench.lease.wanted(token);
     assert_eq!(served(&mut bench, token), 16);

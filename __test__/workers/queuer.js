@@ -41,7 +41,7 @@ const orders = {
       while (performance.now() < end) {
         const lock = await all[0].acquire(key, { timeout: 60_000 })
         const from = now()
-        await new Promise((resolve) => setTimeout(resolve, hold))
+        if (hold > 0) await new Promise((resolve) => setTimeout(resolve, hold))
         holdings.push({ key, owner: lock.token, from, until: now(), fence: lock.fencingToken })
         await lock.release()
       }
