@@ -22,8 +22,8 @@ const TTL = 2_000
 
 const HINT_THREADS = `Callers of one process, its threads included, are served first come, first served.
 Set HOLDFAST_URL=redis://127.0.0.1:6379 to see processes take turns on a real server.`
-const HINT_PROCESSES = `Between processes there is a queue in Redis: they are served in the order in which they came, and each
-is told when its turn has come.`
+const HINT_PROCESSES = `Between processes there is a queue in Redis: they are served in the order in which they came,
+and each is told when its turn has come.`
 
 async function main() {
   const url = process.env.HOLDFAST_URL || 'memory:demo'
