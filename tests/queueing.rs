@@ -316,3 +316,32 @@ fn who_waits_by_another_version_of_the_protocol_is_not_waited_for() {
     assert_eq!(taken(script.run("b", wait(&mine, FAR, 1), NO_FLOOR)).1, "hf9.h.00.1.100");
     assert_eq!(script.run("b", give(&mine), NO_FLOOR), Ok(Answer::NotOurs));
 }
+
+#[test]
+fn the_mark_of_a_refusal_is_above_every_grant_before_it_even_if_the_counter_was_lost() {
+    // So a push that lay about is known to be old although its token waits again.
+    for lost in [false, true] {
+        let mut place = place();
+        let (holder, mine, other) = (told(9, 1), told(1, 1), told(2, 1));
+        let mut mark = 0;
+        let heard = place.hearing(&[1], |script| {
+            let (floor, _) = granted(script.run("a", wait(&holder, FAR, 1), NO_FLOOR));
+            taken(script.run("a", wait(&mine, FAR, 1), floor));
+            assert_eq!(script.run("a", give(&holder), floor), Ok(Answer::Done));
+            // The claim runs out unheard, and somebody else is granted the lock.
+            script.ask::<()>(&["DEL", "lock:a"]);
+            granted(script.run("a", wait(&other, FAR, 1), floor));
+            if lost {
+                let counter = script.counter();
+                script.ask::<()>(&["DEL", &counter]);
+            }
+            // The take of before, sent again.
+            mark = taken(script.run("a", wait(&mine, FAR, 1), floor)).0;
+            assert_eq!(queue(script, "a"), std::slice::from_ref(&mine));
+        });
+        let words: Vec<&str> = heard[0].split(' ').collect();
+        assert_eq!((words[0], words[1]), ("g", mine.as_str()));
+        let last: u64 = words[2].parse().unwrap();
+        assert!(last < mark, "the grant {last} passes for newer than the refusal {mark}");
+    }
+}

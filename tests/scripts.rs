@@ -478,6 +478,10 @@ enum Step {
     Unqueue,
     /// Somebody waits whose release isn't known.
     Stranger,
+    /// No memory from now on, or enough again.
+    Full(bool),
+    /// No right to publish from now on, or again.
+    Mute(bool),
     LoseCounter,
     OldCounter {
         by: u64,
@@ -506,6 +510,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Foreign),
         1 => Just(Step::Unqueue),
         1 => Just(Step::Stranger),
+        2 => any::<bool>().prop_map(Step::Full),
+        1 => any::<bool>().prop_map(Step::Mute),
         1 => Just(Step::LoseCounter),
         1 => (1..1_000_000_u64).prop_map(|by| Step::OldCounter { by }),
         1 => Just(Step::FlushAll),
@@ -522,6 +528,8 @@ struct Pair<'a, 'b> {
     last: u64,
     /// Hears what is said to the core that listens.
     ear: &'a mut redis::PubSub<'b>,
+    /// Steps so far.
+    steps: u64,
     /// The mark that the ear waits for was sent.
     marked: bool,
 }
@@ -540,24 +548,28 @@ impl Pair<'_, '_> {
         let queue = self.script.queue(lock);
         let counter = self.script.counter();
         let now = self.script.clock();
+        // No two ttls are the same: whether one raises another must not hang on a millisecond.
+        self.steps += 1;
+        let more = self.steps * 500;
         match *step {
             Step::Take { core, turn, waits, ttl, block } => {
-                let token = name(core, turn);
+                let (token, ttl) = (name(core, turn), ttl + more);
                 self.command(lock, core, Command::Take { token, ttl, block, waits })?;
             }
             Step::Beat { core, turn, block } => self.command(lock, core, beat(&name(core, turn), block))?,
             Step::Give { core, turn } => self.command(lock, core, give(&name(core, turn)))?,
             Step::Keep { core, turn, ttl, block } => {
-                self.command(lock, core, keep(&name(core, turn), ttl, block))?;
+                self.command(lock, core, keep(&name(core, turn), ttl + more, block))?;
             }
             Step::Swap { core, turn, to, ttl } => {
-                self.command(lock, core, swap(&name(core, turn), &name(core, to), ttl))?;
+                self.command(lock, core, swap(&name(core, turn), &name(core, to), ttl + more))?;
             }
             Step::Gone => {
                 self.script.ask::<()>(&["DEL", &key]);
                 self.model.locks.remove(lock);
             }
             Step::Left { ttl } => {
+                let ttl = ttl + more;
                 self.script.ask::<()>(&["PEXPIRE", &key, &ttl.to_string()]);
                 if let Some(entry) = self.model.locks.get_mut(lock) {
                     entry.ends = now + ttl * 1_000;
@@ -579,6 +591,8 @@ impl Pair<'_, '_> {
                 self.script.ask::<()>(&["ZADD", &queue, &score, &name]);
                 self.model.queues.entry(lock.to_owned()).or_default().push(name);
             }
+            Step::Full(full) => self.model.full = full,
+            Step::Mute(mute) => self.model.mute = mute,
             Step::LoseCounter => {
                 self.script.ask::<()>(&["DEL", &counter]);
                 self.model.counter = None;
@@ -596,7 +610,8 @@ impl Pair<'_, '_> {
             Step::FlushAll => {
                 self.script.ask::<()>(&["FLUSHALL"]);
                 // Connections stay, and so do the floors: numbers must rise all the same.
-                self.model = Model { deaf: std::mem::take(&mut self.model.deaf), ..Model::default() };
+                let Model { full, mute, .. } = self.model;
+                self.model = Model { deaf: std::mem::take(&mut self.model.deaf), full, mute, ..Model::default() };
             }
         }
         self.compare(lock)
@@ -605,9 +620,14 @@ impl Pair<'_, '_> {
     fn command(&mut self, lock: &str, core: u8, command: Command) -> Result<(), TestCaseError> {
         let floor = self.floors.get(&core).copied().unwrap_or(NO_FLOOR);
         let (counter, before) = (self.model.counter, self.script.clock());
-        let got = self.script.run(lock, command.clone(), floor).map_err(TestCaseError::fail)?;
+        let outcome = self.run(lock, &command, floor);
         let after = self.script.clock();
         let mut expected = self.model.execute(lock, &command, floor, before);
+        let got = match outcome {
+            Ok(answer) => answer,
+            Err(error) if error.starts_with("OOM ") && self.model.full => Answer::Failed,
+            Err(error) => return Err(TestCaseError::fail(error)),
+        };
         let mut drift = 0;
         if counter.unwrap_or(0) < floor {
             // Taken from the clock between the two readings; the model goes on with the same.
@@ -625,6 +645,14 @@ impl Pair<'_, '_> {
                 *number += off;
             }
             drift = off;
+        }
+        if let (Answer::Taken { mark: said, .. }, Answer::Taken { mark, .. }) = (&got, &mut expected)
+            && self.model.full
+            && self.model.counter.unwrap_or(0) < floor
+        {
+            // Of the clock, and not written.
+            prop_assert!((*mark..=*mark + (after - before)).contains(said), "{said} instead of {mark}");
+            *mark = *said;
         }
         let ends = |answer: &mut Answer| match answer {
             Answer::Taken { left, .. } | Answer::Granted { left, .. } => left.take(),
@@ -666,6 +694,20 @@ impl Pair<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// In want of what the model is in want of.
+    fn run(&mut self, lock: &str, command: &Command, floor: u64) -> Outcome {
+        if self.model.full {
+            self.script.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+        }
+        if self.model.mute {
+            self.script.ask::<()>(&["AUTH", "quiet", "any"]);
+        }
+        let outcome = self.script.run(lock, command.clone(), floor);
+        self.script.ask::<()>(&["AUTH", "default", "any"]);
+        self.script.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+        outcome
     }
 
     /// The next thing that is heard, at last `mark`.
@@ -717,6 +759,8 @@ fn number_of(answer: &mut Answer) -> Option<&mut u64> {
 fn any_sequence_of_commands_is_answered_as_the_model_says_and_numbers_rise() {
     let server = Server::start();
     let script = RefCell::new(Script::new(&server, "lock:"));
+    let quiet = ["ACL", "SETUSER", "quiet", "on", "nopass", "~*", "+@all", "-publish"];
+    script.borrow_mut().ask::<()>(&quiet);
     let core = |core: u8| format!("{core:032x}");
     let mut listening = server.connection();
     let mut ear = listening.as_pubsub();
@@ -729,8 +773,15 @@ fn any_sequence_of_commands_is_answered_as_the_model_says_and_numbers_rise() {
         script.ask::<()>(&["FLUSHALL"]);
         let model = Model { deaf: [core(3)].into(), ..Model::default() };
         let mut ear = ear.borrow_mut();
-        let mut pair =
-            Pair { script: &mut script, model, floors: HashMap::new(), last: 0, ear: &mut ear, marked: false };
+        let mut pair = Pair {
+            script: &mut script,
+            model,
+            floors: HashMap::new(),
+            last: 0,
+            ear: &mut ear,
+            steps: 0,
+            marked: false,
+        };
         // What a case before has left unheard.
         while pair.hear("begin") != "begin" {}
         for (lock, step) in &steps {

@@ -76,8 +76,12 @@ pub struct Model {
     pub deaf: HashSet<String>,
     /// What was said, and not fetched yet.
     pub signals: Vec<Signal>,
-    /// Writes that take memory are refused.
+    /// Writes that take memory are refused, unless the script has written before.
     pub full: bool,
+    /// The command under way has written.
+    pub written: bool,
+    /// Nobody may publish; unlike when nobody hears, that fails.
+    pub mute: bool,
     /// The fence counter isn't a number.
     pub counter_broken: bool,
 }
@@ -96,6 +100,7 @@ impl Model {
     /// `now`: the server's clock in microseconds.
     pub fn execute(&mut self, lock: &str, command: &Command, floor: u64, now: u64) -> Answer {
         self.locks.retain(|_, entry| entry.ends > now);
+        self.written = false;
         let answer = self.attempt(lock, command, floor, now).unwrap_or(Answer::Failed);
         self.queues.retain(|_, queue| !queue.is_empty());
         answer
@@ -108,9 +113,8 @@ impl Model {
             Command::Take { token, ttl, block, waits } => {
                 if self.queue(lock).is_empty() {
                     let entry = Entry { value: token.clone(), ends: ends(*ttl) };
-                    if self.full {
-                        return None;
-                    }
+                    // Refused before it is looked at who has it.
+                    self.grow()?;
                     if holder.is_none() {
                         self.locks.insert(lock.to_owned(), entry);
                         return self.granted(lock, *block, None, floor, now);
@@ -132,10 +136,11 @@ impl Model {
                     }
                     Some(_) => {}
                 }
-                if *waits && !self.queue(lock).contains(token) {
-                    if self.full {
-                        return None;
-                    }
+                if *waits && self.queue(lock).contains(token) {
+                    // The queue lasts longer, which is a write.
+                    self.written = true;
+                } else if *waits {
+                    self.grow()?;
                     let queue = self.queues.entry(lock.to_owned()).or_default();
                     queue.push(token.clone());
                     if queue.len() == 1 {
@@ -150,6 +155,7 @@ impl Model {
             }
             Command::Beat { token, .. } if !self.queue(lock).contains(token) => Answer::NotOurs,
             Command::Beat { token, block } => {
+                self.written = true;
                 match holder {
                     None => {
                         if self.pass_on(lock, Some(token), floor, now)?.as_ref() == Some(token) {
@@ -180,9 +186,7 @@ impl Model {
                 Answer::Kept { last, more: !self.queue(lock).is_empty() }
             }
             Command::Swap { token, to, ttl } if holder.as_ref() == Some(token) => {
-                if self.full {
-                    return None;
-                }
+                self.grow()?;
                 self.locks.insert(lock.to_owned(), Entry { value: to.clone(), ends: ends(*ttl) });
                 Answer::Done
             }
@@ -196,6 +200,7 @@ impl Model {
 
     /// Gives a free lock to the first in its queue who can be reached, unless that is `me`, and returns its token.
     fn pass_on(&mut self, lock: &str, me: Option<&String>, floor: u64, now: u64) -> Option<Option<String>> {
+        self.written = true;
         loop {
             let queue = self.queues.entry(lock.to_owned()).or_default();
             if queue.is_empty() {
@@ -211,7 +216,7 @@ impl Model {
             let entry = Entry { value: first.clone(), ends: now + claim * 1_000 };
             self.locks.insert(lock.to_owned(), entry);
             let last = self.fence(PUSHED, floor, now)?;
-            if kind == "p" {
+            if kind == "p" || self.mute {
                 return Some(Some(first));
             }
             if !self.deaf.contains(core) {
@@ -225,6 +230,7 @@ impl Model {
     fn want(&mut self, lock: &str) {
         let holder = self.value(lock).map(str::to_owned);
         if let Some(token) = holder
+            && !self.mute
             && parts(&token).is_some_and(|(kind, core, _)| kind == "h" && !self.deaf.contains(core))
         {
             self.signals.push(Signal::Wanted { token });
@@ -261,9 +267,21 @@ impl Model {
     }
 
     pub fn raise(&mut self, lock: &str, ends: u64) {
-        if let Some(entry) = self.locks.get_mut(lock) {
-            entry.ends = entry.ends.max(ends);
+        if let Some(entry) = self.locks.get_mut(lock)
+            && entry.ends < ends
+        {
+            entry.ends = ends;
+            self.written = true;
         }
+    }
+
+    /// A write that takes memory.
+    fn grow(&mut self) -> Option<()> {
+        if self.full && !self.written {
+            return None;
+        }
+        self.written = true;
+        Some(())
     }
 
     /// The number before the block is what is compared with the floor.
@@ -271,10 +289,13 @@ impl Model {
         if self.counter_broken {
             return None;
         }
+        if block > 0 {
+            self.grow()?;
+        }
         let before = self.counter.unwrap_or(0);
         let last = if before >= floor { before + block } else { (before + block).max(now + block) };
         // Without memory a mark is not written, and true all the same.
-        if block > 0 || (before < floor && !self.full) {
+        if block > 0 || (before < floor && self.grow().is_some()) {
             self.counter = Some(last);
         }
         Some(last)
