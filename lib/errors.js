@@ -75,12 +75,16 @@ class LockUnavailableError extends LockError {
   /**
    * @param {string} place
    * @param {{ code?: string, message?: string }} trouble
-   * @param {{ wanted?: Keys, doing?: string }} [about]
+   * @param {{ wanted?: Keys, doing?: string, what?: string }} [about]
    */
-  constructor(place, { code = 'EUNKNOWN', message = 'unknown trouble' }, { wanted, doing } = {}) {
+  constructor(
+    place,
+    { code = 'EUNKNOWN', message = 'unknown trouble' },
+    { wanted, doing, what: trouble = "can't be used" } = {},
+  ) {
     const cause = Object.assign(new Error(message), { code })
     const what = wanted === undefined ? '' : `${doing ?? 'no lock on'} ${quote(wanted)}: `
-    super('ERR_LOCK_UNAVAILABLE', `${what}${place} can't be used: ${message}`, { wanted, cause })
+    super('ERR_LOCK_UNAVAILABLE', `${what}${place} ${trouble}: ${message}`, { wanted, cause })
   }
 }
 

@@ -51,7 +51,12 @@ class Inner {
   settle(code, again) {
     if (code === CODE.ADAPTED) return this.adapted(detail(this.slot, code))
     if (code === CODE.FALLBACK) {
-      return this.announce('fallback', new LockUnavailableError(this.place, detail(this.slot, code)))
+      // The right to a channel is what is missing most often, and an ACL names it apart from keys.
+      const what =
+        "can't tell this process when its turn comes, which it finds by looking once a second at the most " +
+        `(it needs +subscribe, and the channels &${this.prefix}*)`
+      const error = new LockUnavailableError(this.place, detail(this.slot, code), { what })
+      return this.announce('fallback', error)
     }
     if (code === CODE.STORE_AVAILABLE) {
       this.reported = false
