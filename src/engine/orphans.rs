@@ -53,16 +53,28 @@ impl Orphans {
             Op::Park { ttl, .. } => (ttl, None),
             _ => return,
         };
-        let until = tainted.unwrap_or(now).max(ttl.forgotten(now));
-        let orphan = Orphan {
-            lock: command.lock.clone(),
-            op: command.op,
-            caller: command.caller,
-            ttl,
-            until,
-            tainted,
-            repeated: false,
-        };
+        let mut until = tainted.unwrap_or(now).max(ttl.forgotten(now));
+        let mut op = command.op;
+        // What is to be parked isn't given before: the park knows until when it has to be given afterwards.
+        match &mut op {
+            Op::Park { tainted, .. } => {
+                if let Some(give) = self.by_name.remove(&(command.token, false)) {
+                    *tainted = (*tainted).max(give.tainted);
+                    until = until.max(give.until);
+                }
+            }
+            _ => {
+                if let Some(park) = self.by_name.get_mut(&(command.token, true))
+                    && let Op::Park { tainted: known, .. } = &mut park.op
+                {
+                    *known = (*known).max(tainted);
+                    park.until = park.until.max(until);
+                    return;
+                }
+            }
+        }
+        let orphan =
+            Orphan { lock: command.lock.clone(), op, caller: command.caller, ttl, until, tainted, repeated: false };
         let known = self.by_name.entry(name(command)).or_insert(orphan);
         // No lease is renewed after its give: only one that was longer, or a command that may still come, makes it longer.
         if ttl > known.ttl {

@@ -25,7 +25,7 @@ pub struct Ticket {
 /// A ticket that a process turns into a lock.
 pub struct Adoption {
     ticket: usize,
-    to: Token,
+    pub to: Token,
     waiter: Waiter,
     asked: bool,
     tainted: Option<Time>,

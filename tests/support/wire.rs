@@ -489,8 +489,28 @@ impl Process {
             Op::Park { ttl, .. } => (ttl, None),
             other => unreachable!("{other:?} ends nothing"),
         };
-        let until = tainted.unwrap_or(now).max(ttl.forgotten(now));
-        let orphan = Orphan { op: sent.op, caller: sent.caller, ttl, until, tainted };
+        let mut until = tainted.unwrap_or(now).max(ttl.forgotten(now));
+        let mut op = sent.op;
+        // What is to be parked isn't given before.
+        let turn = sent.token.turn();
+        match &mut op {
+            Op::Park { tainted, .. } => {
+                if let Some((_, give)) = self.orphans.remove(&(true, turn)) {
+                    *tainted = (*tainted).max(give.tainted);
+                    until = until.max(give.until);
+                }
+            }
+            _ => {
+                if let Some((_, park)) = self.orphans.get_mut(&(false, turn))
+                    && let Op::Park { tainted: known, .. } = &mut park.op
+                {
+                    *known = (*known).max(tainted);
+                    park.until = park.until.max(until);
+                    return;
+                }
+            }
+        }
+        let orphan = Orphan { op, caller: sent.caller, ttl, until, tainted };
         let (_, known) = self.orphans.entry(name(sent)).or_insert((sent.token, orphan));
         if ttl > known.ttl {
             (known.ttl, known.until) = (ttl, known.until.max(until));

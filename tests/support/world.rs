@@ -454,6 +454,7 @@ impl World {
         self.revived.extend(gone.names.iter().map(|(_, name)| name.clone()));
         self.revived.extend(gone.orphans.into_values().map(|(token, _)| token.to_string()));
         self.revived.extend(gone.given.iter().map(Token::to_string));
+        self.revived.extend(gone.adoptions.values().map(|adoption| adoption.to.to_string()));
         self.detached_for.retain(|(other, _), _| *other != process);
     }
 
