@@ -118,6 +118,7 @@ onServer((store) => {
         fence: granted.fence,
       })
       const late = await stopped.next('granted')
+      expect(late.held).toBe(true)
       stopped.send({ order: 'release', name: 'stopped' })
       const over = await stopped.next('released')
       holdings.push({ key, owner: `stopped ${round}`, from: late.at, until: over.at, fence: late.fence })

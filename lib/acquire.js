@@ -4,11 +4,9 @@ const { keepBeating } = require('./beat')
 const { begin, flushSoon, takeSlot } = require('./bridge')
 const { Claim } = require('./claim')
 const { promise } = require('./promise')
+const { bounded, terms } = require('./terms')
 
 // How acquisitions begin.
-
-const ONCE = 1
-const RENEWED = 2
 
 /** @typedef {import('./lock').Lock} Lock */
 /** @typedef {import('./options').CallOptions} CallOptions */
@@ -21,26 +19,16 @@ const RENEWED = 2
  * @param {boolean} once
  */
 function claim(manager, wanted, options, once) {
-  const { signal, timeout, ttl } = options
+  const { signal } = options
   if (signal?.aborted) return Promise.reject(signal.reason)
   const promised = new Promise(promise.capture)
   const made = new Claim(manager, wanted, options, once)
   if (signal) made.listen(signal)
   if (options.captureStacks) captureStack(made)
-  const slot = takeSlot(made)
-  made.slot = slot
-  const single = once || timeout === 0
-  const patience = timeout === Infinity ? -1 : timeout
+  made.slot = takeSlot(made)
   keepBeating(options.maxStall)
-  if (typeof wanted === 'string' && !options.own) {
-    const flags = (single ? ONCE : 0) | (options.autoExtend ? RENEWED : 0)
-    made.id = manager.addon.acquire(manager.number, slot, wanted, ttl, patience, flags)
-  } else {
-    const lock = { keys: made.keys, owner: options.owner }
-    made.id = manager.addon.acquireLock(manager.number, slot, lock, terms(options), patience, single)
-  }
   begin()
-  flushSoon(manager.number)
+  made.ask(bounded(options.timeout))
   return promised
 }
 
@@ -55,6 +43,7 @@ function adopt(manager, ticket, options) {
   const { keys, token, fencingToken, owner } = ticket
   const promised = new Promise(promise.capture)
   const made = new Claim(manager, keys.length === 1 ? keys[0] : keys, { ...options, owner }, false)
+  made.adopts = true
   if (options.captureStacks) captureStack(made)
   made.slot = takeSlot(made)
   keepBeating(options.maxStall)
@@ -65,28 +54,6 @@ function adopt(manager, ticket, options) {
   return promised
 }
 
-/**
- * As the addon takes them.
- * @param {CallOptions} options
- */
-function terms({ ttl, autoExtend, maxHold, maxStall, minHold, turn, fair, strategy }) {
-  return {
-    ttl,
-    autoExtend,
-    maxHold: bounded(maxHold),
-    maxStall: bounded(maxStall),
-    minHold,
-    turnHolders: fair ? 1 : bounded(turn.holders),
-    turnDuration: turn.duration === undefined ? -1 : Math.min(turn.duration, 1e12),
-    strategy,
-  }
-}
-
-/** @param {number} millis */
-function bounded(millis) {
-  return millis === Infinity ? -1 : millis
-}
-
 /** @param {Claim} made */
 function captureStack(made) {
   const at = { stack: '' }
@@ -94,4 +61,4 @@ function captureStack(made) {
   made.stack = at.stack
 }
 
-module.exports = { adopt, claim, terms }
+module.exports = { adopt, claim }

@@ -28,13 +28,14 @@ const CODE = {
   DETACHED: 10,
   RENEWED: 11,
   STALLED: 12,
+  LATE: 13,
   STORE_UNAVAILABLE: 20,
   STORE_AVAILABLE: 21,
   ADAPTED: 22,
   FALLBACK: 23,
 }
 
-const BRIDGE_VERSION = 3
+const BRIDGE_VERSION = 4
 const WIDTH = 5
 /** How many hand-overs within the process go on without a turn of the event loop: timers and I/O must not starve. */
 const STREAK = 64

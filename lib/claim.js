@@ -25,8 +25,12 @@ const {
 } = require('./errors')
 const { Lock } = require('./lock')
 const { promise } = require('./promise')
+const { bounded, terms } = require('./terms')
 
 // One acquisition, from the call until the lock is given back or lost: the state behind a Lock.
+
+const ONCE = 1
+const RENEWED = 2
 
 const WAITING = 0
 const HELD = 1
@@ -54,7 +58,12 @@ class Claim {
     this.wanted = wanted
     this.ttl = options.ttl
     this.owner = options.owner
+    this.options = options
     this.once = once
+    /** It turns a ticket into a lock. */
+    this.adopts = false
+    /** It was granted, and the time was over when this was heard: it asks again when that is settled. */
+    this.late = false
     this.state = WAITING
     this.id = 0
     this.slot = 0
@@ -110,9 +119,10 @@ class Claim {
    * @param {number} c
    */
   settle(code, a, b, c) {
-    if (code === CODE.GRANTED) return this.granted(a, b, c)
+    if (code === CODE.GRANTED || code === CODE.LATE) return this.granted(a, b, c, code === CODE.LATE)
     if (code === CODE.RELEASED) return this.released(a === 1)
     if (code === CODE.LOST && this.state !== WAITING) return this.lost(LOSSES[a])
+    if (code === CODE.LOST && this.late) return this.askAgain()
     if (code === CODE.RENEWED) return this.renewed()
     if (code === CODE.STALLED) return this.manager.announce('stalled', { keys: this.keys, silent: a })
     if (this.state === RELEASING) return this.releaseFailed(detail(this.slot, code))
@@ -120,6 +130,35 @@ class Claim {
     this.stopWaiting(RELEASED)
     freeSlot(slot)
     this.refused(code, a, b, c)
+  }
+
+  /**
+   * Begins to wait, for so many milliseconds, -1 for ever.
+   * @param {number} patience
+   */
+  ask(patience) {
+    const { manager, slot, wanted, options } = this
+    const single = this.once || options.timeout === 0
+    if (typeof wanted === 'string' && !options.own) {
+      const flags = (single ? ONCE : 0) | (options.autoExtend ? RENEWED : 0)
+      this.id = manager.addon.acquire(manager.number, slot, wanted, options.ttl, patience, flags)
+    } else {
+      const lock = { keys: this.keys, owner: options.owner }
+      this.id = manager.addon.acquireLock(manager.number, slot, lock, terms(options), patience, single)
+    }
+    flushSoon(manager.number)
+  }
+
+  /** The process stood still for longer than it had the lock, which counts as if it had not been granted. */
+  askAgain() {
+    this.late = false
+    if (this.unwanted === undefined) {
+      return this.ask(bounded(Math.max(0, this.options.timeout - this.waited)))
+    }
+    const { slot } = this
+    this.stopWaiting(RELEASED)
+    freeSlot(slot)
+    this.reject(this.unwanted)
   }
 
   /** @param {number} state */
@@ -134,8 +173,9 @@ class Claim {
    * @param {number} fence
    * @param {number} waited
    * @param {number} turn
+   * @param {boolean} late its time may be over
    */
-  granted(fence, waited, turn) {
+  granted(fence, waited, turn, late) {
     this.fence = fence
     this.waited = waited
     this.turn = turn
@@ -143,6 +183,10 @@ class Claim {
       const { token, holds } = detail(this.slot, CODE.GRANTED)
       this.value = token
       this.holds = holds ?? 1
+    }
+    if (late && !this.adopts && this.manager.addon.remaining(this.manager.number, this.id) === 0) {
+      this.late = true
+      return
     }
     this.stopWaiting(HELD)
     this.manager.held++

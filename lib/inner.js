@@ -1,11 +1,11 @@
 'use strict'
 
-const { terms } = require('./acquire')
 const { CODE, allTargets, close, detail, nextTick, open } = require('./bridge')
 const { debug } = require('./channels')
 const { Claim } = require('./claim')
 const { LockUnavailableError } = require('./errors')
 const { statsOf } = require('./statistics')
+const { terms } = require('./terms')
 
 /** @typedef {import('./manager').LockManager} LockManager */
 /** @typedef {{ code?: string, message?: string, definite?: boolean }} Trouble */

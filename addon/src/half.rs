@@ -41,29 +41,35 @@ pub struct Shared {
 
 #[derive(Default)]
 struct Done {
-    records: VecDeque<Record>,
+    /// With the instant from which on it is late news: that of a grant is over then.
+    records: VecDeque<(Record, Time)>,
     /// By slot and code, in the order of their records.
     details: HashMap<(u32, u32), VecDeque<Detail>>,
     /// How many records were fetched so far: those that are left are numbered from here on.
     fetched: u64,
 }
 
-/// The code of a record that was taken back.
+/// The code of a record that was taken back, and of a grant that is fetched when its time may be over.
 const WITHDRAWN: f64 = 0.0;
+const LATE: f64 = 13.0;
 
 impl Done {
-    fn push(&mut self, (record, detail): (Record, Option<Detail>)) {
+    fn push(&mut self, news: (Record, Option<Detail>)) {
+        self.push_until(news, Time::NEVER);
+    }
+
+    fn push_until(&mut self, (record, detail): (Record, Option<Detail>), until: Time) {
         if let Some(detail) = detail {
             self.details.entry((record[0] as u32, record[1] as u32)).or_default().push_back(detail);
         }
-        self.records.push_back(record);
+        self.records.push_back((record, until));
     }
 
     fn withdraw(&mut self, number: u64) -> bool {
         let place = number.checked_sub(self.fetched).and_then(|place| usize::try_from(place).ok());
-        let Some(record) = place.and_then(|place| self.records.get_mut(place)) else { return false };
+        let Some((record, until)) = place.and_then(|place| self.records.get_mut(place)) else { return false };
         let key = (record[0] as u32, record[1] as u32);
-        record[1] = WITHDRAWN;
+        (record[1], *until) = (WITHDRAWN, Time::NEVER);
         // Of one slot there is one grant at a time.
         self.details.remove(&key);
         true
@@ -76,8 +82,9 @@ impl Listener for Shared {
     }
 
     fn grant(&self, slot: u32, outcome: Outcome) -> u64 {
+        let until = if let Outcome::Granted { until, .. } = outcome { until } else { Time::NEVER };
         let mut done = self.done.lock();
-        done.push(records::of_outcome(slot, outcome));
+        done.push_until(records::of_outcome(slot, outcome), until);
         done.fetched + done.records.len() as u64 - 1
     }
 
@@ -198,7 +205,12 @@ pub fn drain(half: u32, mut buffer: Float64ArraySlice) -> Result<u32> {
     let buffer = unsafe { buffer.as_mut() };
     let mut done = half.done.lock();
     let count = (buffer.len() / WIDTH).min(done.records.len());
-    for (place, record) in buffer.chunks_exact_mut(WIDTH).zip(done.records.drain(..count)) {
+    // A process that was stopped for a while hears of what it had in between.
+    let now = Time::now();
+    for (place, (mut record, until)) in buffer.chunks_exact_mut(WIDTH).zip(done.records.drain(..count)) {
+        if now >= until {
+            record[1] = LATE;
+        }
         place.copy_from_slice(&record);
     }
     done.fetched += count as u64;

@@ -18,5 +18,5 @@ use napi_derive::napi;
 /// The version of the interface between this file and `lib/bridge.js`; the bridge refuses another one.
 #[napi(catch_unwind)]
 pub fn bridge_version() -> u32 {
-    3
+    4
 }

@@ -47,7 +47,7 @@ impl Detail {
 pub fn of_outcome(slot: u32, outcome: Outcome) -> (Record, Option<Detail>) {
     let slot = f64::from(slot);
     match outcome {
-        Outcome::Granted { token, fence, waited, holds } => {
+        Outcome::Granted { token, fence, waited, holds, .. } => {
             let detail =
                 holds.is_some().then(|| Detail { token: Some(token.to_string()), holds, ..Detail::default() });
             ([slot, 1.0, fence as f64, waited.as_secs_f64() * 1e3, token.turn() as f64], detail)

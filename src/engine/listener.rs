@@ -52,6 +52,8 @@ pub enum Outcome {
         fence: u64,
         /// How long it took.
         waited: Duration,
+        /// Until when it is held, unless it is renewed before. Whoever hears of it later must look first.
+        until: Time,
         /// For a lock that competes with others of this core for its keys: how many holds of its owner there are.
         holds: Option<u32>,
     },

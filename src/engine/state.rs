@@ -308,7 +308,7 @@ impl State {
         let pacing = entry.pacing.take();
         let holds = entry.lock.plain_key().is_none().then_some(entry.holds);
         let owned = entry.lock.owner.is_some().then(|| entry.lock.clone());
-        let Some(token) = entry.lease.token() else {
+        let (Some(token), Some(until)) = (entry.lease.token(), entry.lease.deadline_of(claim)) else {
             return;
         };
         let Some(known) = self.claims.get_mut(&claim) else {
@@ -319,7 +319,7 @@ impl State {
         if let Some(statistics) = self.statistics_of(claim) {
             statistics.waited(waited);
         }
-        self.finish(claim, Outcome::Granted { token, fence, waited, holds });
+        self.finish(claim, Outcome::Granted { token, fence, waited, until, holds });
         if let Some(lock) = owned {
             self.owner_waits(index, &lock, false, true, now);
         }
