@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::claims::State as ClaimState;
+use super::signals::Signals;
 use super::state::State;
 use super::{Event, Outcome};
 use crate::clock::Time;
@@ -291,6 +292,10 @@ impl State {
         self.up = true;
         let again = self.trouble.take().is_some();
         self.tell_managers(&Event::Available { again });
+        if let Some(trouble) = self.deaf.take() {
+            self.signals = Signals::Fail;
+            self.tell_managers(&Event::Fallback(trouble));
+        }
         self.give_orphans(now);
         self.resume_adoptions();
         let all: Vec<usize> = self.leases.iter().map(|(index, _)| index).collect();

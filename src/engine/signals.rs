@@ -7,7 +7,7 @@ use super::state::State;
 use super::timers::Timer;
 use crate::clock::Time;
 use crate::lease::{Op, Token, Ttl};
-use crate::link::Trouble;
+use crate::link::{Class, Trouble};
 use crate::store::{Command, Lock, News, Signal};
 
 /// How long the first connection for commands waits for that for signals, so that the first turns can be told: the two are
@@ -69,7 +69,7 @@ impl State {
 
     /// There is a connection for commands.
     pub(super) fn connected(&mut self, now: Time) {
-        let known = matches!(self.signals, Signals::Come | Signals::Fail);
+        let known = matches!(self.signals, Signals::Come | Signals::Fail) || self.deaf.is_some();
         // What is held is confirmed without delay.
         let held = self.leases.iter().any(|(_, entry)| entry.lease.holder().is_some());
         if !known && !held {
@@ -96,6 +96,7 @@ impl State {
             Err(_) if before == Signals::Fail || connected => Signals::Fail,
             Err(_) => Signals::Broken,
         };
+        self.deaf = able.err().filter(|trouble| !connected && trouble.class() == Class::Definite).cloned();
         if let Err(trouble) = able
             && self.signals == Signals::Fail
             && before != Signals::Fail

@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) up: bool,
     /// Whether we can be told by push.
     pub(super) signals: Signals,
+    /// Why we can't be told, if that was found out before there was a connection for commands, and won't pass by itself.
+    pub(super) deaf: Option<Trouble>,
     /// There is a connection for commands, and what comes of the other one is waited for until then.
     pub(super) opening: Option<Time>,
     /// How long the server takes to answer.
@@ -88,6 +90,7 @@ impl State {
         State {
             up: store.always_up(),
             signals: if store.always_up() { Signals::Come } else { Signals::Unknown },
+            deaf: None,
             opening: None,
             round_trip: Duration::ZERO,
             store,
