@@ -376,7 +376,10 @@ export interface LockOptions {
   owner?: string | undefined
   /** How much a process does with the lock before it hands it to another one that waits. Default: see {@link Turn}. */
   turn?: Turn | undefined
-  /** `turn: { holders: 1 }`: processes take turns after each holder. Dearer: two commands and a round trip each. Default false. */
+  /**
+   * `turn: { holders: 1 }`: processes take turns after each holder. Dearer: two commands and a round trip each. Not together with
+   * `turn.holders`; the `turn` of a call goes before the `fair` of its manager. Default false.
+   */
   fair?: boolean | undefined
 }
 

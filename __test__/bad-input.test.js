@@ -243,6 +243,13 @@ describe('other options of a call', () => {
     expectRefusal(await rejectionOf(() => locks.acquire('k', { strategy })), { mentions: [/phases/] })
   })
 
+  test('fair says how many holders a turn has, so turn does not', async () => {
+    const both = { fair: true, turn: { holders: 5 } }
+    expectRefusal(await rejectionOf(() => locks.acquire('k', both)), { mentions: [/turn\.holders/, /fair/] })
+    const lock = await locks.acquire('fair', { fair: true, turn: { duration: 5 } })
+    await lock.release()
+  })
+
   test('an owner belongs to a call, and goes with no minHold', async () => {
     expectRefusal(
       thrownBy(() => createLocks({ url: 'memory:', owner: 'me' })),

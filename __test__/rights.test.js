@@ -36,6 +36,22 @@ onServer((store) => {
     }
   })
 
+  test('processes hand the lock on by push, and look at the queue', async () => {
+    const [mine, theirs] = [await user('first', rule), await user('second', rule)]
+    const events = []
+    for (const locks of [mine, theirs]) locks.on('fallback', (error) => events.push(error.message))
+    await Promise.all([mine.ready(), theirs.ready()])
+    const key = store.newKey()
+    const holder = await theirs.acquire(key, { ttl: 500 })
+    const waiting = mine.acquire(key, { ttl: 500 })
+    // Longer than a look takes to come.
+    await expect(mine.acquire(key, { timeout: 250 })).rejects.toMatchObject({ phase: 'queued' })
+    await holder.release()
+    await (await waiting).release()
+    expect(mine.stats()).toMatchObject({ fromQueue: 1 })
+    expect(events).toEqual([])
+  })
+
   test('locks in an owner’s name need a few more, and say so', async () => {
     const key = store.newKey()
     const without = await user('plain', rule)

@@ -1,7 +1,7 @@
 'use strict'
 
 const { parentPort, workerData } = require('node:worker_threads')
-const { now } = require('./shared-clock.js')
+const { now } = require('./machine-clock.js')
 
 const { set, due } = workerData
 const never = new Int32Array(new SharedArrayBuffer(4))

@@ -1,7 +1,7 @@
 'use strict'
 
 const { setImmediate: nextTurn, setTimeout: sleep } = require('node:timers/promises')
-const { now } = require('./shared-clock.js')
+const { now } = require('./machine-clock.js')
 
 const POLL = 5
 /** How long the holder is given to hear of a loss after its loop runs again, ms. */

@@ -3,7 +3,7 @@
 const { setMaxListeners } = require('node:events')
 const { setTimeout: sleep } = require('node:timers/promises')
 const cpu = require('./cpu.js')
-const clock = require('./shared-clock.js')
+const clock = require('./machine-clock.js')
 const { Samples } = require('./samples.js')
 const { TimerWatch } = require('./timer-watch.js')
 

@@ -3,7 +3,7 @@
 const { setTimeout: sleep } = require('node:timers/promises')
 const countingProxy = require('./counting-proxy.js')
 const { LibraryProcess } = require('./library-process.js')
-const { now } = require('./shared-clock.js')
+const { now } = require('./machine-clock.js')
 
 const OPTIONS = { ttl: 10_000, timeout: 60_000 }
 

@@ -3,7 +3,7 @@
 const { connect, createServer } = require('node:net')
 const { parentPort, workerData } = require('node:worker_threads')
 const { Alarm } = require('./alarm.js')
-const { now } = require('./shared-clock.js')
+const { now } = require('./machine-clock.js')
 
 const { target, delay } = workerData
 

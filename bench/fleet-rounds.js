@@ -7,7 +7,7 @@ const delayProxy = require('./delay-proxy.js')
 const { everywhere, measureTogether } = require('./fleet-window.js')
 const { LibraryProcess } = require('./library-process.js')
 const { Samples } = require('./samples.js')
-const { now } = require('./shared-clock.js')
+const { now } = require('./machine-clock.js')
 
 const OPTIONS = { ttl: 10_000, timeout: 60_000 }
 

@@ -2,7 +2,7 @@
 
 const { setTimeout: sleep } = require('node:timers/promises')
 const noise = require('./noise.js')
-const { now } = require('./shared-clock.js')
+const { now } = require('./machine-clock.js')
 
 /** A process that answers an order so much later than it should hangs, ms. */
 const PATIENCE = 15_000

@@ -2,7 +2,7 @@
 
 const { Redis } = require('ioredis')
 const { setTimeout: sleep } = require('node:timers/promises')
-const { now } = require('./shared-clock.js')
+const { now } = require('./machine-clock.js')
 
 /**
  * Sends a PING every `every` ms on a connection of its own. At the pace of what is measured beside it, it wakes as many

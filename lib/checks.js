@@ -78,11 +78,12 @@ function checkTimeout(name, value) {
  * @param {unknown} value
  * @param {number} min
  * @param {number} max
+ * @param {string} [or] what else is allowed, and seen to by the caller
  */
-function checkInteger(name, value, min, max) {
+function checkInteger(name, value, min, max, or = '') {
   if (typeof value !== 'number') throw invalidType(name, value, 'a number')
   if (Number.isInteger(value) && value >= min && value <= max) return value
-  throw outOfRange(name, value, `an integer from ${min} to ${max}`)
+  throw outOfRange(name, value, `an integer from ${min} to ${max}${or}`)
 }
 
 /**

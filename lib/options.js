@@ -162,7 +162,8 @@ function checkTurn(given) {
   checkNames(['holders', 'duration'], given, 'turn', 'turn')
   const { holders = DEFAULTS.turn.holders, duration } = given
   return {
-    holders: holders === Infinity ? Infinity : checkInteger('turn.holders', holders, 1, LARGEST),
+    holders:
+      holders === Infinity ? Infinity : checkInteger('turn.holders', holders, 1, LARGEST, ', or Infinity'),
     duration: duration === undefined ? undefined : checkTimeout('turn.duration', duration),
   }
 }
@@ -202,6 +203,11 @@ function withGiven(names, given, defaults) {
   if (options.reentrant && !options.detectDeadlock) {
     throw invalidValue('reentrant', true, 'false together with `detectDeadlock: false`')
   }
+  if (given.fair && given.turn?.holders !== undefined) {
+    throw invalidValue('turn.holders', given.turn.holders, 'absent together with `fair: true`')
+  }
+  // The bounds of a call go before the manager's `fair`.
+  if (given.turn !== undefined && given.fair === undefined) options.fair = false
   if (options.owner !== undefined && options.minHold > 0) {
     throw invalidValue('minHold', options.minHold, 'absent or 0 together with `owner`')
   }

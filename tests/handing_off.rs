@@ -10,7 +10,7 @@ mod bench;
 use std::time::Duration;
 
 use bench::*;
-use holdfast_core::lease::{Action, ClaimId, Loss, Op, Push, Token, Turn, Waiter};
+use holdfast_core::lease::{Action, ClaimId, Kept, Loss, Op, Push, Token, Turn, Waiter};
 
 /// Caller 1 waits in the queue, as the answer to a take sent at `at(0)` said; the mark was 1 000.
 fn queued(millis: u32) -> (Bench, Token) {
@@ -153,7 +153,13 @@ fn a_core_that_can_t_be_told_says_so_and_its_claim_outlasts_its_pauses() {
     // Nor does it know who else waits: its turns are bounded all the same.
     bench.grant(token, 100, 0);
     bench.arrive(waiter(2, 500));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(500), Some((116, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(0), ttl: ttl(500), numbers: Some((116, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     assert_eq!(bench.at(20).release(1)[0], give(token, 500, Some(1)));
 }
 
@@ -183,7 +189,13 @@ fn without_others_a_turn_goes_on_and_with_them_it_is_bounded_by_time_and_holders
         }
         let token = bench.token();
         bench.grant(token, 1_000, 0);
-        bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_064, 64)), false, false, cx));
+        bench.step(|lease, cx| {
+            lease.kept(
+                token,
+                Kept { sent: at(0), ttl: ttl(10_000), numbers: Some((1_064, 64)), extended: false, more: false },
+                cx,
+            )
+        });
         (bench, token)
     };
     let served = |bench: &mut Bench, token: Token| {
@@ -204,7 +216,9 @@ fn without_others_a_turn_goes_on_and_with_them_it_is_bounded_by_time_and_holders
     assert_eq!(bench.at(50).release(2)[0], give(token, 10_000, Some(2)));
     // Keeps say that others wait, too.
     let (mut bench, token) = crowd(Turn { holders: 1, duration: None });
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), None, false, true, cx));
+    bench.step(|lease, cx| {
+        lease.kept(token, Kept { sent: at(0), ttl: ttl(10_000), numbers: None, extended: false, more: true }, cx)
+    });
     assert_eq!(served(&mut bench, token), 1);
 }
 

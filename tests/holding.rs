@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bench::*;
 use holdfast_core::clock::Time;
-use holdfast_core::lease::{Action, ClaimId, Loss, Op, Token, Waiter};
+use holdfast_core::lease::{Action, ClaimId, Kept, Loss, Op, Token, Waiter};
 
 /// A detach by claim 1 for `millis`, which caller 9 waits for; what it sends, and the name.
 fn detach(bench: &mut Bench, millis: u32) -> (Vec<Action>, Token) {
@@ -202,7 +202,13 @@ fn a_lock_handed_on_while_it_is_detached_is_the_next_one_s() {
     let mut bench = Bench::held(10_000, &[]);
     let token = bench.token();
     bench.arrive(waiter(2, 10_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_016, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(0), ttl: ttl(10_000), numbers: Some((1_016, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     let (_, name) = detach(bench.at(1), 10_000);
     assert_eq!(bench.at(2).release(1)[..2], [released(1), handed_on(2, 1_001)]);
     assert_eq!(bench.at(3).swapped(name, 1, 10_000), []);
@@ -375,7 +381,13 @@ fn an_adopted_lock_is_handed_on_once_numbers_are_reserved() {
     let mut bench = Bench::new();
     let (_, token) = adopt(bench.at(5), waiter(1, 10_000), 2);
     assert_eq!(bench.arrive(waiter(2, 10_000)), [keep(token, 10_000, 16)]);
-    bench.at(7).step(|lease, cx| lease.kept(token, at(5), ttl(10_000), Some((916, 16)), false, false, cx));
+    bench.at(7).step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(5), ttl: ttl(10_000), numbers: Some((916, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     assert_eq!(bench.at(8).release(1), [released(1), handed_on(2, 901)]);
 }
 
@@ -520,7 +532,9 @@ fn extending_doesn_t_lengthen_it() {
         let token = bench.token();
         bench.grant(token, 500, 0);
         bench.at(10).extend(1, 9, 60_000);
-        bench.at(12).step(|lease, cx| lease.kept(token, at(10), ttl(60_000), None, true, false, cx));
+        bench.at(12).step(|lease, cx| {
+            lease.kept(token, Kept { sent: at(10), ttl: ttl(60_000), numbers: None, extended: true, more: false }, cx)
+        });
         assert_eq!(bench.deadline_of(1), Some(at(1_500)));
         let actions = bench.at(1_500).tick();
         assert_eq!(actions, [lost(1, Loss::MaxHold), give(token, 60_000, None)]);
@@ -535,7 +549,13 @@ fn each_holder_has_its_own_time() {
     bench.grant(token, 1_000, 0);
     bench.arrive(bounded(2, 10_000, 300));
     bench.arrive(waiter(3, 10_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_016, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(0), ttl: ttl(10_000), numbers: Some((1_016, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     assert_eq!(bench.deadline_of(1), Some(at(300)));
     assert_eq!(bench.at(10).release(1), [released(1), handed_on(2, 1_001)]);
     assert_eq!(bench.deadline_of(2), Some(at(310)));
@@ -617,7 +637,13 @@ fn the_silence_of_one_holder_says_nothing_of_the_next_one() {
     let mut bench = Bench::held(1_000, &[]);
     let token = bench.token();
     bench.arrive(waiter(2, 1_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((1_016, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(0), ttl: ttl(1_000), numbers: Some((1_016, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     assert!(bench.lease.stall(at(10)));
     assert_eq!(bench.at(11).release(1), [released(1), handed_on(2, 1_001)]);
     assert_eq!(bench.at(334).tick(), [keep(token, 1_000, 0)]);

@@ -10,7 +10,7 @@ mod bench;
 use std::time::Duration;
 
 use bench::*;
-use holdfast_core::lease::{Action, LARGEST_BLOCK, Loss, Op, Token};
+use holdfast_core::lease::{Action, Kept, LARGEST_BLOCK, Loss, Op, Token};
 
 /// The token a list of actions asks for anew.
 fn taken_anew(actions: &[Action]) -> Token {
@@ -321,7 +321,14 @@ fn reserved_numbers_are_a_hard_limit_and_more_are_reserved_at_half() {
     assert_eq!(actions[0], give(token, 10_000, Some(9)));
     assert_ne!(taken_anew(&actions), token);
     // Its answer is for a turn that is over.
-    assert_eq!(bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), Some((999, 16)), false, false, cx)), []);
+    assert_eq!(
+        bench.step(|lease, cx| lease.kept(
+            token,
+            Kept { sent: at(1), ttl: ttl(10_000), numbers: Some((999, 16)), extended: false, more: false },
+            cx
+        )),
+        []
+    );
 }
 
 #[test]
@@ -333,7 +340,13 @@ fn numbers_reserved_by_a_keep_follow_on_the_first() {
     for claim in 2..=5 {
         bench.release(claim);
     }
-    bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), Some((516, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(1), ttl: ttl(10_000), numbers: Some((516, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     let mut fences = Vec::new();
     for claim in 6..=12 {
         for action in bench.release(claim) {
@@ -351,7 +364,13 @@ fn a_crowd_that_comes_while_the_lock_is_held_gets_numbers_at_once() {
     let token = bench.token();
     assert_eq!(bench.arrive(waiter(2, 10_000)), [keep(token, 10_000, 16)]);
     assert_eq!(bench.arrive(waiter(3, 10_000)), [], "a keep is on its way");
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(10_000), Some((1_016, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(0), ttl: ttl(10_000), numbers: Some((1_016, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     assert_eq!(bench.release(1), [released(1), handed_on(2, 1_001)]);
     assert_eq!(bench.release(2), [released(2), handed_on(3, 1_002)]);
 }
@@ -370,7 +389,13 @@ fn blocks_grow_up_to_the_largest() {
                 blocks.push(block);
                 last += u64::from(block);
                 let numbers = Some((last, block));
-                bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), numbers, false, false, cx));
+                bench.step(|lease, cx| {
+                    lease.kept(
+                        token,
+                        Kept { sent: at(1), ttl: ttl(10_000), numbers, extended: false, more: false },
+                        cx,
+                    )
+                });
             }
         }
     }
@@ -393,7 +418,13 @@ fn a_lease_much_longer_than_the_next_one_wants_is_not_handed_on() {
     let first = bench.token();
     bench.grant(first, 100, 0);
     bench.arrive(waiter(2, 1_000));
-    bench.step(|lease, cx| lease.kept(first, at(0), ttl(60_000), Some((116, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            first,
+            Kept { sent: at(0), ttl: ttl(60_000), numbers: Some((116, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     let actions = bench.at(1).release(1);
     assert_eq!(actions, [give(first, 60_000, Some(1)), take(bench.token(), 1_000, 1)]);
 }
@@ -405,7 +436,13 @@ fn a_longer_lease_than_the_turn_has_is_asked_for_at_once_by_a_keep() {
     let token = bench.token();
     bench.grant(token, 100, 0);
     bench.arrive(waiter(2, 10_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((116, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(0), ttl: ttl(1_000), numbers: Some((116, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     assert_eq!(bench.at(1).release(1), [released(1), handed_on(2, 101), keep(token, 10_000, 0)]);
     assert_eq!(bench.deadline_of(2), Some(at(988)), "until the server has said more");
     bench.at(2).kept(token, 1, 10_000);
@@ -416,7 +453,13 @@ fn a_longer_lease_than_the_turn_has_is_asked_for_at_once_by_a_keep() {
 fn a_caller_that_is_not_renewed_gets_its_own_deadline_and_enough_of_the_lease() {
     let (mut bench, token) = turn(1);
     bench.arrive(unrenewed(50, 10_000));
-    bench.step(|lease, cx| lease.kept(token, at(1), ttl(10_000), Some((316, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(1), ttl: ttl(10_000), numbers: Some((316, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     // 9.9 s are left: less than it asked for by drift alone.
     assert_eq!(bench.at(3).release(2), [released(2), handed_on(50, 301)]);
     assert_eq!(bench.deadline_of(50), Some(at(9_899)));
@@ -425,7 +468,13 @@ fn a_caller_that_is_not_renewed_gets_its_own_deadline_and_enough_of_the_lease() 
     let mut bench = Bench::held(1_000, &[]);
     bench.arrive(unrenewed(2, 1_000));
     let token = bench.token();
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((1_016, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(0), ttl: ttl(1_000), numbers: Some((1_016, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     bench.at(334).tick();
     // It is raised at once, and the caller believes in no more than there is until that is confirmed.
     let actions = bench.at(335).release(1);
@@ -700,7 +749,9 @@ fn an_extend_without_renewal_moves_the_holder_s_own_deadline() {
     let token = bench.token();
     bench.grant(token, 100, 0);
     bench.at(500).extend(1, 9, 2_000);
-    bench.at(501).step(|lease, cx| lease.kept(token, at(500), ttl(2_000), None, true, false, cx));
+    bench.at(501).step(|lease, cx| {
+        lease.kept(token, Kept { sent: at(500), ttl: ttl(2_000), numbers: None, extended: true, more: false }, cx)
+    });
     assert_eq!(bench.deadline_of(1), Some(at(2_478)));
     assert_eq!(bench.lease.due(), Some(at(2_478)));
 }
@@ -711,10 +762,18 @@ fn one_caller_s_extend_says_nothing_of_the_next_one() {
     let mut bench = Bench::held(1_000, &[]);
     let token = bench.token();
     bench.arrive(unrenewed(2, 1_000));
-    bench.step(|lease, cx| lease.kept(token, at(0), ttl(1_000), Some((1_016, 16)), false, false, cx));
+    bench.step(|lease, cx| {
+        lease.kept(
+            token,
+            Kept { sent: at(0), ttl: ttl(1_000), numbers: Some((1_016, 16)), extended: false, more: false },
+            cx,
+        )
+    });
     bench.at(1).extend(1, 9, 60_000);
     assert_eq!(bench.at(2).release(1)[..2], [released(1), handed_on(2, 1_001)]);
-    bench.at(3).step(|lease, cx| lease.kept(token, at(1), ttl(60_000), None, true, false, cx));
+    bench.at(3).step(|lease, cx| {
+        lease.kept(token, Kept { sent: at(1), ttl: ttl(60_000), numbers: None, extended: true, more: false }, cx)
+    });
     let deadline = bench.deadline_of(2);
     assert!(
         deadline.is_none_or(|deadline| deadline <= at(1_002)),
@@ -744,9 +803,9 @@ fn a_caller_that_is_not_renewed_gets_its_whole_ttl_although_another_began_the_tu
         });
         actions = match op {
             Some(Op::Take { .. }) => bench.at(millis).grant(token, 600, millis - 1),
-            Some(Op::Keep { ttl, .. }) => {
-                bench.at(millis).step(|lease, cx| lease.kept(token, at(millis - 1), ttl, None, false, false, cx))
-            }
+            Some(Op::Keep { ttl, .. }) => bench.at(millis).step(|lease, cx| {
+                lease.kept(token, Kept { sent: at(millis - 1), ttl, numbers: None, extended: false, more: false }, cx)
+            }),
             other => panic!("{other:?}"),
         };
     }

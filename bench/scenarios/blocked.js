@@ -3,7 +3,7 @@
 const { once } = require('node:events')
 const { setTimeout: sleep } = require('node:timers/promises')
 const { LibraryProcess } = require('../library-process.js')
-const { now } = require('../shared-clock.js')
+const { now } = require('../machine-clock.js')
 const { markdownTable, number, table } = require('../table.js')
 
 const SAMPLE_EVERY = 10

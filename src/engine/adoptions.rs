@@ -1,7 +1,6 @@
 //! Locks that go from one owner to another: by a ticket, which is the name under which the server knows them.
 
 use super::claims::State as ClaimState;
-use super::signals::Signals;
 use super::state::State;
 use super::{Outcome, Target};
 use crate::clock::Time;
@@ -25,7 +24,7 @@ pub(super) struct Adoption {
 impl State {
     /// Begins one for a claim in state Adopting.
     pub(super) fn begin_adoption(&mut self, lock: Lock, from: Token, fence: u64, waiter: Waiter) {
-        let to = self.turns.next(waiter.ttl.claim(), self.signals == Signals::Come);
+        let to = self.turns.next(waiter.ttl.claim(), self.is_told());
         self.adoptions.insert(waiter.claim, Adoption { lock, from, to, fence, waiter, asked: false, tainted: None });
         self.send_adoption(waiter.claim);
     }

@@ -63,8 +63,11 @@ impl Core {
 
     /// A manager begins; `slot` is the listener's name for it.
     pub fn join(&self, listener: Arc<dyn Listener>, slot: u32) -> u32 {
-        let manager = Manager { listener, slot, statistics: Statistics::new() };
-        self.state.lock().managers.insert(manager) as u32
+        self.change(|state, _| {
+            let number = state.managers.insert(Manager { listener, slot, statistics: Statistics::new() });
+            state.tell_newcomer(number);
+            number as u32
+        })
     }
 
     /// A manager ends: its waiting calls are refused, its locks released without further ado.

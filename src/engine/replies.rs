@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::claims::State as ClaimState;
-use super::signals::Signals;
 use super::state::State;
 use super::{Event, Outcome};
 use crate::clock::Time;
-use crate::lease::{ClaimId, Grant, Loss, Op, Refusal, Token, Ttl, VERSION};
+use crate::lease::{ClaimId, Grant, Kept, Loss, Op, Refusal, Token, Ttl, VERSION};
 use crate::link::{Class, Trouble};
 use crate::store::{Answer, Command, Reply};
 use crate::wait::BACKOFF;
@@ -153,7 +152,9 @@ impl State {
             Answer::Kept { last, more } => {
                 let numbers = (block > 0).then_some((last, block));
                 let extended = command.caller.is_some();
-                self.drive(index, now, |lease, cx| lease.kept(token, sent, ttl, numbers, extended, more, cx));
+                self.drive(index, now, |lease, cx| {
+                    lease.kept(token, Kept { sent, ttl, numbers, extended, more }, cx)
+                });
                 self.tell_renewed(index, token);
                 self.extended(command.caller);
             }
@@ -292,10 +293,7 @@ impl State {
         self.up = true;
         let again = self.trouble.take().is_some();
         self.tell_managers(&Event::Available { again });
-        if let Some(trouble) = self.deaf.take() {
-            self.signals = Signals::Fail;
-            self.tell_managers(&Event::Fallback(trouble));
-        }
+        self.tell_fallback();
         self.give_orphans(now);
         self.resume_adoptions();
         let all: Vec<usize> = self.leases.iter().map(|(index, _)| index).collect();

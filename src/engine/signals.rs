@@ -15,15 +15,17 @@ use crate::store::{Command, Lock, News, Signal};
 const OPENING: Duration = Duration::from_millis(100);
 
 /// Whether we can be told by push.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Signals {
-    /// Nothing has come of it yet.
+    /// Nothing has come of it yet, or what has says nothing: the connection broke a moment ago, or the server can't be reached at all.
     Unknown,
     Come,
-    /// They did, until a moment ago.
-    Broken,
-    /// They can't, and managers have been told.
-    Fail,
+    /// They can't.
+    Fail {
+        why: Trouble,
+        /// Managers have heard of it.
+        told: bool,
+    },
 }
 
 impl State {
@@ -67,12 +69,15 @@ impl State {
         self.lease_of_key(key).filter(is_it).or_else(several)
     }
 
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self.signals, Signals::Come)
+    }
+
     /// There is a connection for commands.
     pub(super) fn connected(&mut self, now: Time) {
-        let known = matches!(self.signals, Signals::Come | Signals::Fail) || self.deaf.is_some();
         // What is held is confirmed without delay.
         let held = self.leases.iter().any(|(_, entry)| entry.lease.holder().is_some());
-        if !known && !held {
+        if matches!(self.signals, Signals::Unknown) && !held {
             self.timers.set(Timer::Opening, &mut self.opening, Some(now + OPENING));
         } else {
             self.went_up(now);
@@ -86,26 +91,41 @@ impl State {
         was_opening
     }
 
+    /// Managers hear once that signals can't come, when there is a connection for commands, so that it matters.
+    pub(super) fn tell_fallback(&mut self) {
+        if let Signals::Fail { why, told: told @ false } = &mut self.signals {
+            *told = true;
+            let event = Event::Fallback(why.clone());
+            self.tell_managers(&event);
+        }
+    }
+
+    /// Nor does a manager that comes later miss it.
+    pub(super) fn tell_newcomer(&mut self, manager: usize) {
+        if let (Signals::Fail { why, told: true }, Some(manager)) = (&self.signals, self.managers.get(manager)) {
+            let listener = manager.listener.clone();
+            listener.event(manager.slot, Event::Fallback(why.clone()));
+            self.will_ring(listener);
+        }
+    }
+
     /// Signals can come from now on, or can't for a while.
     pub(super) fn can_be_told(&mut self, able: Result<(), &Trouble>, now: Time) {
-        let before = self.signals;
-        let connected = self.up || self.opening.is_some();
-        self.signals = match able {
-            Ok(()) => Signals::Come,
-            Err(_) if before == Signals::Come => Signals::Broken,
-            Err(_) if before == Signals::Fail || connected => Signals::Fail,
-            Err(_) => Signals::Broken,
+        let reachable = self.up || self.opening.is_some();
+        self.signals = match (able, &self.signals) {
+            (Ok(()), _) => Signals::Come,
+            // It is made anew at once.
+            (Err(_), Signals::Come) => Signals::Unknown,
+            (Err(why), Signals::Fail { told, .. }) => Signals::Fail { why: why.clone(), told: *told },
+            (Err(why), Signals::Unknown) if reachable || why.class() == Class::Definite => {
+                Signals::Fail { why: why.clone(), told: false }
+            }
+            (Err(_), Signals::Unknown) => Signals::Unknown,
         };
-        self.deaf = able.err().filter(|trouble| !connected && trouble.class() == Class::Definite).cloned();
-        if let Err(trouble) = able
-            && self.signals == Signals::Fail
-            && before != Signals::Fail
-        {
-            self.tell_managers(&Event::Fallback(trouble.clone()));
-        }
         if self.opened() {
             self.went_up(now);
         } else if self.up {
+            self.tell_fallback();
             // What was said in between was lost, and who couldn't be told has lost its place.
             let all: Vec<usize> = self.leases.iter().map(|(index, _)| index).collect();
             for index in all {

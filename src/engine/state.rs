@@ -28,8 +28,6 @@ pub(super) struct State {
     pub(super) up: bool,
     /// Whether we can be told by push.
     pub(super) signals: Signals,
-    /// Why we can't be told, if that was found out before there was a connection for commands, and won't pass by itself.
-    pub(super) deaf: Option<Trouble>,
     /// There is a connection for commands, and what comes of the other one is waited for until then.
     pub(super) opening: Option<Time>,
     /// How long the server takes to answer.
@@ -90,7 +88,6 @@ impl State {
         State {
             up: store.always_up(),
             signals: if store.always_up() { Signals::Come } else { Signals::Unknown },
-            deaf: None,
             opening: None,
             round_trip: Duration::ZERO,
             store,
@@ -198,7 +195,7 @@ impl State {
     pub(super) fn arrive(&mut self, index: usize, waiter: Waiter, now: Time) {
         if !self.up {
             self.store.wake();
-        } else if self.signals != Signals::Come {
+        } else if !self.is_told() {
             self.store.listen();
         }
         if let Some(entry) = self.leases.get_mut(index) {
@@ -265,7 +262,7 @@ impl State {
     ) -> Option<R> {
         let mut actions = std::mem::take(&mut self.actions);
         let entry = self.leases.get_mut(index)?;
-        let told = self.signals == Signals::Come;
+        let told = matches!(self.signals, Signals::Come);
         let mut cx = Cx { now, told, round_trip: self.round_trip, turns: &mut self.turns, out: &mut actions };
         let result = event(&mut entry.lease, &mut cx);
         for action in actions.drain(..) {

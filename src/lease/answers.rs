@@ -36,6 +36,21 @@ pub struct Refusal {
     pub queued: bool,
 }
 
+/// Our lease was raised, by the answer to a keep.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// When it was sent.
+    pub sent: Time,
+    /// To what.
+    pub ttl: Ttl,
+    /// The last number that was reserved, and how many.
+    pub numbers: Option<(u64, u32)>,
+    /// It was sent for an extend.
+    pub extended: bool,
+    /// Others wait for the lock.
+    pub more: bool,
+}
+
 /// The lock is ours, by push.
 #[derive(Clone, Copy, Debug)]
 pub struct Push {
@@ -45,6 +60,19 @@ pub struct Push {
     pub block: u32,
     /// Others wait for it.
     pub more: bool,
+}
+
+/// A lease that can be believed in.
+struct Won {
+    numbers: Numbers,
+    deadline: Time,
+    /// When what confirms it was sent.
+    sent: Time,
+    /// It lasts as a grant in the queue does.
+    brief: bool,
+    /// Others wait for it.
+    more: bool,
+    way: Way,
 }
 
 impl Lease {
@@ -65,7 +93,8 @@ impl Lease {
             return cx.send(token, op, None);
         }
         let numbers = Numbers::block(last, waiting.block);
-        self.hold(token, numbers, (deadline, sent), left.is_some(), more, Way::Asked, cx);
+        let brief = left.is_some();
+        self.hold(token, Won { numbers, deadline, sent, brief, more, way: Way::Asked }, cx);
     }
 
     /// The server says, of its own accord, that the turn has come. `false`: nobody waits with this token, and it must be given back.
@@ -85,7 +114,8 @@ impl Lease {
             self.look_now(token, cx);
         } else {
             let numbers = Numbers::block(last, block);
-            self.hold(token, numbers, (deadline, since), true, more, Way::Told, cx);
+            let won = Won { numbers, deadline, sent: since, brief: true, more, way: Way::Told };
+            self.hold(token, won, cx);
         }
         true
     }
@@ -113,17 +143,8 @@ impl Lease {
     }
 
     /// The lease is ours: the first in line gets it.
-    #[allow(clippy::too_many_arguments)]
-    fn hold(
-        &mut self,
-        token: Token,
-        numbers: Numbers,
-        (deadline, sent): (Time, Time),
-        brief: bool,
-        more: bool,
-        way: Way,
-        cx: &mut Cx<'_>,
-    ) {
+    fn hold(&mut self, token: Token, won: Won, cx: &mut Cx<'_>) {
+        let Won { numbers, deadline, sent, brief, more, way } = won;
         let Phase::Waiting(waiting) = &self.phase else { return };
         let (ttl, tainted) = (waiting.ttl, waiting.tainted);
         let Some(first) = self.queue.front().copied() else {
@@ -232,19 +253,9 @@ impl Lease {
         }
     }
 
-    /// The server raised our lease by a keep that was sent at `sent`. `numbers`: the last one reserved, and how many. `more`:
-    /// others wait for it.
-    #[allow(clippy::too_many_arguments)]
-    pub fn kept(
-        &mut self,
-        token: Token,
-        sent: Time,
-        ttl: Ttl,
-        numbers: Option<(u64, u32)>,
-        extended: bool,
-        more: bool,
-        cx: &mut Cx<'_>,
-    ) {
+    /// The server raised our lease.
+    pub fn kept(&mut self, token: Token, kept: Kept, cx: &mut Cx<'_>) {
+        let Kept { sent, ttl, numbers, extended, more } = kept;
         if !self.renews(token, cx) {
             return;
         }

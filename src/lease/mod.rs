@@ -14,7 +14,7 @@ mod ttl;
 mod waiting;
 
 pub use actions::{Action, Cx, Loss, Standing, Way};
-pub use answers::{Grant, Push, Refusal};
+pub use answers::{Grant, Kept, Push, Refusal};
 pub use machine::Lease;
 pub use numbers::LARGEST_BLOCK;
 pub use queue::{ClaimId, Turn, Waiter};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_core::clock::Time;
 use holdfast_core::lease::{
-    Action, ClaimId, CoreId, Cx, Grant, Lease, Loss, Op, Push, Refusal, Token, Ttl, Turn, Turns, Waiter, Way,
+    Action, ClaimId, CoreId, Cx, Grant, Kept, Lease, Loss, Op, Push, Refusal, Token, Ttl, Turn, Turns, Waiter, Way,
 };
 
 pub struct Bench {
@@ -196,7 +196,13 @@ impl Bench {
     }
 
     pub fn kept(&mut self, token: Token, sent: u64, millis: u32) -> Vec<Action> {
-        self.step(|lease, cx| lease.kept(token, at(sent), ttl(millis), None, false, false, cx))
+        self.step(|lease, cx| {
+            lease.kept(
+                token,
+                Kept { sent: at(sent), ttl: ttl(millis), numbers: None, extended: false, more: false },
+                cx,
+            )
+        })
     }
 
     pub fn swapped(&mut self, to: Token, sent: u64, millis: u32) -> Vec<Action> {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use holdfast_core::clock::Time;
-use holdfast_core::lease::{ClaimId, Grant, Op, Push, Refusal, Token, Ttl};
+use holdfast_core::lease::{ClaimId, Grant, Kept, Op, Push, Refusal, Token, Ttl};
 
 use crate::model::{Answer, Command, Signal};
 use crate::world::{LOCK, Process, State, World};
@@ -311,7 +311,7 @@ impl World {
         match answer {
             Some(Answer::Kept { last, more }) => self.drive(process, |lease, cx| {
                 let numbers = (block > 0).then_some((last, block));
-                lease.kept(token, sent.at, ttl, numbers, extended, more, cx);
+                lease.kept(token, Kept { sent: sent.at, ttl, numbers, extended, more }, cx);
             }),
             Some(Answer::NotOurs) => self.drive(process, |lease, cx| lease.lost(token, cx)),
             _ => {

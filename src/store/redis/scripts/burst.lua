@@ -7,7 +7,7 @@ end
 
 local function take(lock, queue, token, ttl, block, waits)
   -- What nobody waits for, first: most are of this kind. Without memory it is refused here, before anything is written.
-  if call('EXISTS', queue) == 0 and call('SET', lock, token, 'NX', 'PX', ttl) then return fence(block) end
+  if not tried and call('EXISTS', queue) == 0 and call('SET', lock, token, 'NX', 'PX', ttl) then return fence(block) end
   local holder = call('GET', lock)
   if not holder then
     local first = pass_on(lock, queue, token)

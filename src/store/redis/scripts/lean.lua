@@ -14,14 +14,17 @@
 -- one turn for ever. Only the server's clock is read. A command that fails answers its error and leaves the others alone.
 
 local call = redis.call
+local tried -- a take has found the lock taken, or somebody waiting for it
 
 -- The way of most calls: one command, which meets nothing unusual. It leaves out the making of the functions below, which
 -- costs as much as the command itself. Whatever else comes goes on there, where a take is one that is repeated.
 if #KEYS == 3 then
   local how, lock, token, floor = ARGV[3], KEYS[2], ARGV[4], tonumber(ARGV[1])
   if (how == 'w' or how == 't') and floor < 9007199254740992 then
-    if call('EXISTS', KEYS[3]) == 0 then
+    tried = call('EXISTS', KEYS[3]) == 1
+    if not tried then
       local set = redis.pcall('SET', lock, token, 'NX', 'PX', ARGV[5])
+      tried = not set
       if type(set) == 'table' and set.ok then
         local f = redis.pcall('INCRBY', KEYS[1], ARGV[6])
         if type(f) == 'number' then
