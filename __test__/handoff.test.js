@@ -275,6 +275,48 @@ onServer((store) => {
     })
   })
 
+  test('P3 no ghost: a grant for a turn that its process doesn’t know goes on at once', async () => {
+    const [holder, alive, next] = [process(store), process(store), process(store)]
+    const before = await store.server.command('PUBSUB', 'CHANNELS', 'lock:~s*')
+    await alive.ready()
+    const channel = await until('it listens', async () => {
+      const channels = await store.server.command('PUBSUB', 'CHANNELS', 'lock:~s*')
+      return channels.find((each) => !before.includes(each))
+    })
+    const lock = await holder.acquire(key)
+    // As a command leaves it that was delivered long after its sender gave it up.
+    const core = channel.slice('lock:~s{0}'.length)
+    await store.server.command('ZADD', `lock:~q{0}${key}`, 1, `hf1.h.${core}.987654.30000`)
+    const waiting = next.acquire(key)
+    await queued(2)
+    const from = performance.now()
+    await lock.release()
+    await (await waiting).release()
+    // Not only after its 30 s.
+    expect(performance.now() - from).toBeLessThan(5_000)
+  })
+
+  test('P1 exclusion: a grant whose time is over before it is heard of counts as none', async () => {
+    const waiter = startWorker('queuer', { url: store.url })
+    await waiter.next('ready')
+    const locks = process(store)
+    const holder = await locks.acquire(key)
+    waiter.send({ order: 'acquire', name: 'it', key, ttl: 500 })
+    await waiter.next('asked')
+    await queued(1)
+    waiter.send({ order: 'block', ms: 3_000 })
+    await waiter.next('blocking')
+    await holder.release()
+    // Granted natively, and lost while the loop is blocked and the server says nothing.
+    store.server.pause()
+    await sleep(1_500)
+    store.server.resume()
+    const granted = await waiter.next('granted')
+    expect(granted.held).toBe(true)
+    waiter.send({ order: 'release', name: 'it' })
+    expect(await waiter.next('released')).toMatchObject({ answer: true })
+  })
+
   test('P2 deadline: what was granted by push and never confirmed isn’t held for longer than the claim', async () => {
     const [mine, theirs] = [process(store), process(store)]
     await Promise.all([mine.ready(), theirs.ready()])

@@ -56,8 +56,6 @@ class Claim {
   constructor(manager, wanted, options, once) {
     this.manager = manager
     this.wanted = wanted
-    this.ttl = options.ttl
-    this.owner = options.owner
     this.options = options
     this.once = once
     /** It turns a ticket into a lock. */
@@ -105,6 +103,14 @@ class Claim {
   /** @returns {readonly string[]} */
   get keys() {
     return typeof this.wanted === 'string' ? [this.wanted] : this.wanted
+  }
+
+  get ttl() {
+    return this.options.ttl
+  }
+
+  get owner() {
+    return this.options.owner
   }
 
   /** Unique to this acquisition. */

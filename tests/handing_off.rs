@@ -119,7 +119,7 @@ fn a_push_for_what_is_held_is_ignored_also_while_it_gets_another_name() {
     assert_ne!(bench.token(), token);
     // Given back by its old name, the lock would be free before it has the new one.
     assert_eq!(bench.push(token, 3_016), []);
-    assert!(bench.lease.is_renamed_from(token));
+    assert!(bench.lease.goes_by(token));
 }
 
 #[test]

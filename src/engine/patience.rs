@@ -96,8 +96,8 @@ impl State {
             Standing::Asking | Standing::Idle => {
                 return Outcome::Unavailable(self.no_answer(waited));
             }
-            Standing::Taken(holder) if first && self.polls(index) => (Phase::Spinning, holder),
-            Standing::Taken(holder) => (Phase::Queued, holder),
+            Standing::Taken(holder) if first && self.polls(index) => (Phase::Spinning, Some(holder)),
+            Standing::Taken(holder) => (Phase::Queued, Some(holder)),
             Standing::Held => (Phase::Queued, None),
         };
         let holder = holder.filter(|holder| !holder.is_empty()).map(str::to_owned);

@@ -33,8 +33,11 @@ impl State {
         // Executed at any time until now.
         let forgotten = ttl.forgotten(now);
         let index = command.lease;
-        if let Some(entry) = self.leases.get_mut(index).filter(|entry| entry.lease.is_renamed_from(token)) {
-            // Granted by push before this was answered, and held: a give of it would free the lock.
+        if let Some(entry) = self.leases.get_mut(index)
+            && entry.lease.goes_by(token)
+            && entry.lease.token() != Some(token)
+        {
+            // Granted by push before this was answered, and to be renamed since: a give of it would free what is held.
             if matches!(answer, Answer::Unanswered(_)) {
                 entry.lease.taint(forgotten);
             }

@@ -58,10 +58,7 @@ impl State {
     }
 
     fn lease_by_token(&self, key: &str, token: Token) -> Option<usize> {
-        let is_it = |index: &usize| {
-            let lease = self.leases.get(*index).map(|entry| &entry.lease);
-            lease.is_some_and(|lease| lease.token() == Some(token) || lease.is_renamed_from(token))
-        };
+        let is_it = |index: &usize| self.leases.get(*index).is_some_and(|entry| entry.lease.goes_by(token));
         let several = || {
             let several = self.leases.iter().filter(|(_, entry)| entry.lock.plain_key().is_none());
             several.map(|(index, _)| index).find(is_it)

@@ -86,7 +86,7 @@ pub enum Standing<'a> {
     /// A first attempt isn't answered yet.
     Asking,
     /// Somebody else has it.
-    Taken(Option<&'a str>),
+    Taken(&'a str),
     /// A caller of this process has it.
     Held,
 }

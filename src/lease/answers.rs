@@ -179,7 +179,7 @@ impl Lease {
         };
         waiting.asked = false;
         waiting.count(first);
-        waiting.taken = Some(Some(refusal.holder));
+        waiting.taken = Some(refusal.holder);
         waiting.queued |= refusal.queued;
         if refusal.mark >= waiting.mark {
             (waiting.mark, waiting.since) = (refusal.mark, refusal.sent);
@@ -289,7 +289,7 @@ impl Lease {
         held.confirm(sent, ttl, true);
         if held.detaching == Some(to) {
             held.give_former(cx);
-            cx.out.push(Action::Detached { claim: held.holder.claim, token: to });
+            cx.out.push(Action::Detached { claim: held.holder.waiter.claim, token: to });
             self.phase = Phase::Idle;
             self.begin(false, cx);
         }
@@ -304,7 +304,7 @@ impl Lease {
             return;
         }
         if held.swaps.is_empty() {
-            let claim = held.holder.claim;
+            let claim = held.holder.waiter.claim;
             self.lose(claim, Loss::Taken, cx);
         } else {
             // It doesn't have that name yet: the answer to the renaming decides, and what was to be kept is still to be kept.
@@ -323,7 +323,7 @@ impl Lease {
             return self.renaming_failed(to);
         }
         if held.swaps.len() == 1 {
-            let claim = held.holder.claim;
+            let claim = held.holder.waiter.claim;
             return self.lose(claim, Loss::Taken, cx);
         }
         // It has neither of these names, but the next one may have been executed without our hearing of it.
@@ -364,7 +364,7 @@ impl Held {
         if ttl >= self.ttl {
             self.brief = None;
         }
-        if extended && self.holder.extends && !self.holder.renewed {
+        if extended && self.holder.extends && !self.holder.waiter.renewed {
             self.holder.own = ttl.deadline(sent);
         }
         self.holder.believe(self.deadline);

@@ -8,7 +8,7 @@ impl Lease {
     /// The holder, if it is time to look whether it has heard that it has the lock.
     pub fn unclaimed(&self, now: Time) -> Option<ClaimId> {
         match &self.phase {
-            Phase::Held(held) if held.unclaimed.is_some_and(|at| at <= now) => Some(held.holder.claim),
+            Phase::Held(held) if held.unclaimed.is_some_and(|at| at <= now) => Some(held.holder.waiter.claim),
             _ => None,
         }
     }

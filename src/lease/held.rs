@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::numbers::{LARGEST_BLOCK, Numbers};
-use super::queue::{ClaimId, Waiter};
+use super::queue::Waiter;
 use super::{Cx, Loss, Op, Token, Ttl};
 use crate::clock::Time;
 
@@ -82,9 +82,8 @@ pub(super) struct Renaming {
 pub(super) struct Holder {
     /// As it waited.
     pub(super) waiter: Waiter,
-    pub(super) claim: ClaimId,
+    /// What it asked for, then or since.
     pub(super) ttl: Ttl,
-    pub(super) renewed: bool,
     /// It has asked for another ttl, so that a confirmation speaks of it and not of a holder before.
     pub(super) extends: bool,
     /// Until when it may believe that it has it: the lease's deadline, or its own if it isn't renewed.
@@ -101,9 +100,7 @@ impl Holder {
         let until = waiter.max_hold.map_or(Time::NEVER, |most| now + most);
         let mut holder = Holder {
             waiter: *waiter,
-            claim: waiter.claim,
             ttl: waiter.ttl,
-            renewed: waiter.renewed,
             extends: false,
             deadline,
             until,
@@ -209,7 +206,7 @@ impl Held {
         let ttl = self.holder.ttl;
         // What is being detached lasts for as long as its ticket says.
         let free = !self.keeping && self.detaching.is_none();
-        let renewal = self.holder.renewed.then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
+        let renewal = self.holder.waiter.renewed.then(|| (self.confirmed + ttl.renewal()).floor(renewal_grid(ttl)));
         self.again = self.brief.or(renewal).filter(|_| free);
     }
 
@@ -243,7 +240,7 @@ impl Held {
 
     /// Whether keeps are sent for it at all.
     pub(super) fn is_kept(&self) -> bool {
-        self.holder.renewed || self.brief.is_some()
+        self.holder.waiter.renewed || self.brief.is_some()
     }
 
     /// A keep, reserving numbers too if they run low while callers wait.

@@ -57,7 +57,7 @@ impl Lease {
     /// Nobody waits for the answer to a detach any more: the holder keeps the lock.
     pub fn stay(&mut self, claim: ClaimId, now: Time) {
         if let Phase::Held(held) = &mut self.phase
-            && held.holder.claim == claim
+            && held.holder.waiter.claim == claim
             && held.detaching.take().is_some()
         {
             // Its lease is that of the ticket.
@@ -96,7 +96,7 @@ impl Lease {
                 }
             }
             // What we believed to hold was somebody else's.
-            Phase::Held(held) => cx.out.push(Action::Lost { claim: held.holder.claim, loss: Loss::Taken }),
+            Phase::Held(held) => cx.out.push(Action::Lost { claim: held.holder.waiter.claim, loss: Loss::Taken }),
         }
         let mut held = Held::new(token, waiter.ttl, deadline, sent, Numbers::default(), waiter, cx);
         held.plan_renewal();
@@ -142,7 +142,7 @@ impl Lease {
     /// The holder, if its lease is to be renewed now.
     pub fn due_for_renewal(&self, now: Time) -> Option<ClaimId> {
         match &self.phase {
-            Phase::Held(held) if held.again.is_some_and(|again| again <= now) => Some(held.holder.claim),
+            Phase::Held(held) if held.again.is_some_and(|again| again <= now) => Some(held.holder.waiter.claim),
             _ => None,
         }
     }

@@ -115,7 +115,7 @@ impl Lease {
             }
             Phase::Held(held) => {
                 if cx.now >= held.holder.deadline {
-                    let (claim, loss) = (held.holder.claim, held.loss(cx.now));
+                    let (claim, loss) = (held.holder.waiter.claim, held.loss(cx.now));
                     self.lose(claim, loss, cx);
                 } else if held.again.is_some_and(|again| again <= cx.now) {
                     held.stalled = false;

@@ -14,11 +14,12 @@ impl Lease {
         }
     }
 
-    /// Whether the lease is held, and has this name until a renaming that isn't answered is done.
-    pub fn is_renamed_from(&self, from: Token) -> bool {
+    /// Whether the server may know the lease by this name: the present one, or one that it has until a renaming is done.
+    pub fn goes_by(&self, token: Token) -> bool {
         match &self.phase {
-            Phase::Held(held) => held.swaps.iter().any(|renaming| renaming.from == from),
-            _ => false,
+            Phase::Idle => false,
+            Phase::Waiting(waiting) => waiting.token == token,
+            Phase::Held(held) => held.is_named(token),
         }
     }
 
@@ -40,7 +41,7 @@ impl Lease {
     /// The caller's own deadline, if it has the lock.
     pub fn deadline_of(&self, claim: ClaimId) -> Option<Time> {
         match &self.phase {
-            Phase::Held(held) if held.holder.claim == claim => Some(held.holder.deadline),
+            Phase::Held(held) if held.holder.waiter.claim == claim => Some(held.holder.deadline),
             _ => None,
         }
     }
@@ -58,9 +59,7 @@ impl Lease {
     pub fn standing(&self) -> (Standing<'_>, u32) {
         match &self.phase {
             Phase::Idle => (Standing::Idle, 0),
-            Phase::Waiting(Waiting { taken: Some(holder), attempts, .. }) => {
-                (Standing::Taken(holder.as_deref()), *attempts)
-            }
+            Phase::Waiting(Waiting { taken: Some(holder), attempts, .. }) => (Standing::Taken(holder), *attempts),
             // Between two turns of this process: its callers had it until now, and have given it back only for a moment.
             Phase::Waiting(Waiting { after_own_turn: true, .. }) => (Standing::Held, 0),
             Phase::Waiting(waiting) => (Standing::Asking, waiting.attempts),
@@ -71,7 +70,7 @@ impl Lease {
     /// Who has the lock.
     pub fn holder(&self) -> Option<ClaimId> {
         match &self.phase {
-            Phase::Held(held) => Some(held.holder.claim),
+            Phase::Held(held) => Some(held.holder.waiter.claim),
             _ => None,
         }
     }

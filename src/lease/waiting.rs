@@ -28,8 +28,8 @@ pub(super) struct Waiting {
     pub(super) attempts: u32,
     /// For whom: the first in line. Those after it have asked nobody yet.
     pub(super) asked_for: Option<ClaimId>,
-    /// Somebody else has the key, as far as we know; and who, if the server said.
-    pub(super) taken: Option<Option<String>>,
+    /// Who has the key, as far as we know; '' if nobody has and others come first.
+    pub(super) taken: Option<String>,
     /// A take was refused, maybe when half of it was done.
     pub(super) refused: bool,
     /// A take whose outcome is unknown may still be executed until then.

@@ -268,9 +268,10 @@ impl World {
         let (token, now) = (sent.token, self.now);
         // Whatever was executed of it was so until now: the answer failed, or the connection has just broken.
         let until = Some(ttl.forgotten(now));
-        if self.processes[process].lease.is_renamed_from(token) {
+        let lease = &mut self.processes[process].lease;
+        if lease.goes_by(token) && lease.token() != Some(token) {
             if answer.is_none() {
-                self.processes[process].lease.taint(ttl.forgotten(now));
+                lease.taint(ttl.forgotten(now));
             }
             return;
         }
