@@ -382,6 +382,39 @@ onServer((store) => {
     expect(await store.server.command('GET', `lock:${key}`)).toBe(value)
   })
 
+  test('P10 quiet: a connection that is lost and made anew is no fallback; one that can’t be is', async () => {
+    const user = { username: 'changing', password: 'secret' }
+    const grant = (channels) =>
+      store.server.command('ACL', 'SETUSER', 'changing', 'reset', 'on', '>secret', '~*', '+@all', channels)
+    await grant('allchannels')
+    const locks = process(store, user)
+    const events = []
+    for (const name of ['fallback', 'unavailable']) locks.on(name, () => events.push(name))
+    await (await locks.acquire(key)).release()
+    const listening = () => store.server.command('PUBSUB', 'CHANNELS', 'lock:~s*')
+    const lose = async () => {
+      for (const line of (await store.server.command('CLIENT', 'LIST', 'TYPE', 'pubsub')).split('\n')) {
+        const id = /\bid=(\d+).* user=changing\b/.exec(line)?.[1]
+        if (id) await store.server.command('CLIENT', 'KILL', 'ID', id)
+      }
+    }
+    const held = await locks.acquire(key)
+    const before = (await listening()).length
+    await lose()
+    await until('it listens again', async () => (await listening()).length === before)
+    expect(events).toEqual([])
+    await grant('resetchannels')
+    await lose()
+    await until('it is told', () => events.length > 0)
+    expect(events).toEqual(['fallback'])
+    // A manager that comes later hears of it as well.
+    const newcomer = store.createLocks({ ...user, ...{ commandTimeout: 3_000 + ((count - 1) % 1_000) } })
+    newcomer.on('fallback', () => events.push('newcomer'))
+    await newcomer.tryAcquire(store.newKey())
+    await until('it is told, too', () => events.includes('newcomer'))
+    await held.release()
+  })
+
   describe('without the right to subscribe', () => {
     const rights = ['on', '>secret', '~lock:*', 'resetchannels', '+@all']
     const quiet = (options) => process(store, { username: 'quiet', password: 'secret', ...options })
