@@ -3,10 +3,13 @@
 // The same suite for every store: what a test gets by `store` is the same in front of a real server and of the
 // store embedded in the process.
 
+const { randomBytes } = require('node:crypto')
 const { createLocks } = require('../..')
 const { start } = require('./server')
 
 let count = 0
+// A process that has something left to give back comes to the port of its server even when another test's is there.
+const file = randomBytes(4).toString('hex')
 
 /**
  * @typedef {object} Store
@@ -33,7 +36,7 @@ function onServer(suite, serverOptions = {}) {
 function prepare(serverOptions) {
   const store = { url: '', server: null }
   const managers = []
-  store.newKey = () => `test:${++count}`
+  store.newKey = () => `test:${file}:${++count}`
   store.createLocks = (options) => {
     const locks = createLocks({ url: store.url, ...options })
     managers.push(locks)
