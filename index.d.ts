@@ -182,6 +182,14 @@ export class LockManager extends EventEmitter<ManagerEvents> {
    */
   ready(options?: { timeout?: number | undefined }): Promise<void>
 
+  /**
+   * A cache of values that are loaded once in the whole fleet, see {@link Cache}. Synchronous; make one per kind of value and
+   * keep it: it remembers who is loading what. It ends with the manager.
+   *
+   * @throws {TypeError | RangeError} naming the option, the value and what is allowed
+   */
+  cache(options?: CacheOptions): Cache
+
   /** A snapshot of this manager's counters; cheap. `commands` and `reconnects` are of the shared connection. */
   stats(): Stats
 
@@ -565,6 +573,201 @@ export interface LostMessage {
   error: LockLostError
 }
 
+/** Of `holdfast:cache`: a caller of a cache got a value; `key` includes the prefix. */
+export interface CacheMessage {
+  key: string
+  outcome: 'hit' | 'stale' | 'loaded' | 'fallback'
+}
+
+/** Of `holdfast:load`: a loader ended; `key` includes the prefix. */
+export interface LoadMessage {
+  key: string
+  outcome: 'loaded' | 'failed'
+  /** ms */
+  took: number
+  error?: unknown
+}
+
+// ---------------------------------------------------------------------------
+// Caches
+// ---------------------------------------------------------------------------
+
+/** How a loader is called. */
+export interface LoadContext {
+  /** As given by the caller, without `prefix`. */
+  readonly key: string
+  /**
+   * Aborts when the load is pointless: `loadTimeout` is over, its lock was lost, or the manager was closed. `reason` is the error
+   * that says so. Pass it on to whatever the loader waits for.
+   */
+  readonly signal: AbortSignal
+  /** The old value, if there is one that isn't fresh any more; read from Redis with the key. */
+  readonly previous: unknown
+}
+
+/** Gets the value from where it really is. What it returns is what callers get, as the codec would bring it back. */
+export type Loader<T> = (context: LoadContext) => T | PromiseLike<T>
+
+/** How long values are kept, and what happens when they aren't there. All times in ms. */
+export interface CacheTerms<T = unknown> {
+  /** How long a value is fresh; at least 100, or `Infinity`. Has no default: here or with the cache it must be given, unless `refreshEvery` is. */
+  ttl?: number | undefined
+  /** Spreads `ttl` by this share in both directions, at random, so that what was stored together doesn't expire together. Default 0.1. */
+  ttlJitter?: number | undefined
+  /**
+   * For how long after `ttl` the old value is given to callers at once, while one process of the fleet loads the new one in the
+   * background. Default 0: callers wait for the new one.
+   */
+  staleFor?: number | undefined
+  /** For how long after `ttl` the old value is given to callers if the load fails. Default: as long as `staleFor`. */
+  staleIfError?: number | undefined
+  /**
+   * Loads a value that is still fresh again in the background, so that it never expires under load. `'xfetch'`, the default: at random,
+   * the more likely the nearer the end and the longer the last load took (Vattani et al., VLDB 2015). A number from 0 to 1: when less
+   * than this share of `ttl` is left. `false`: never.
+   */
+  earlyRefresh?: 'xfetch' | number | false | undefined
+  /** How early `'xfetch'` is: 1 by default, more is earlier. */
+  beta?: number | undefined
+  /**
+   * The value never expires, and is loaded again this often by one process of those that have asked for it since they were started; each uses the
+   * loader it was last given. Instead of `ttl`. Doesn't keep the process alive.
+   */
+  refreshEvery?: number | undefined
+  /** How long it is remembered that the loader returned `null` or `undefined`. Without it that isn't remembered. */
+  negativeTtl?: number | undefined
+  /**
+   * After a failed load of a value of which there is an old one, nobody in the fleet loads it again for this long; callers get the old value.
+   * Default 10 000.
+   */
+  errorBackoff?: number | undefined
+  /** How long a loader may take. Then callers get {@link CacheTimeoutError}, and somebody else may load. Default 30 000; `Infinity` is allowed. */
+  loadTimeout?: number | undefined
+  /** How long a caller waits for a load by another process, or by another caller of this one. Default 5 000; `Infinity` is allowed. */
+  waitTimeout?: number | undefined
+  /**
+   * What happens then. `'load'`, the default: it loads for itself, without storing that, once for all such callers of the process; if the load it waits for runs in this very process, it goes on waiting.
+   * `'stale'`: it gets the old value, however old, if there is one. `'throw'`: {@link CacheTimeoutError}.
+   */
+  onWaitTimeout?: 'load' | 'stale' | 'throw' | undefined
+  /** What callers get instead of an error, as it is: a value, or a function that returns one. It isn't stored. */
+  fallback?: T | ((error: Error, key: string) => T | PromiseLike<T>) | undefined
+  /** The lease of the lock of whoever loads, renewed while it does: for how long others wait if its process dies. Default 10 000. */
+  lockTtl?: number | undefined
+}
+
+export interface CacheOptions extends CacheTerms {
+  /** Goes before every key: values stand in Redis under `prefix` + key, whatever the manager's `keyPrefix`. Default `'cache:'`. */
+  prefix?: string | undefined
+  /** How values are written: `'json'` (default), `'buffer'` for bytes, or your own. Both functions are synchronous. */
+  codec?: 'json' | 'buffer' | CacheCodec | undefined
+}
+
+/** `encode` returns text or bytes; `decode` gets a Buffer of its own. */
+export interface CacheCodec<T = unknown> {
+  encode(value: T): string | Uint8Array
+  decode(bytes: Buffer): T
+}
+
+export interface CacheEvents {
+  /** A load in the background failed; callers had the old value. Foreground failures are the callers'. */
+  loadFailed: [error: CacheError]
+  /** A value was loaded and could not be stored: Redis failed, or the key holds data that is no cached value, which is left as it is. Callers have it all the same. */
+  writeFailed: [error: CacheValueError]
+  /** A value could not be decoded. It is loaded again and replaced. */
+  readFailed: [error: CacheValueError]
+  /** Redis can't be used, or the key holds something else: each process loads for itself. Once until Redis can be used again. */
+  bypassed: [error: Error]
+}
+
+/**
+ * Values that are expensive to get, kept in Redis (or `memory:`), and loaded once in the whole fleet when they aren't there: one process
+ * takes a lock and loads, all others wait to be told. Each caller gets a value of its own. Never emits `'error'`.
+ *
+ * Values have 10 MiB at the most. A load ends with one script call that stores the value, gives the lock back and tells who waits, and does
+ * nothing if the lock was lost: a slow old loader never replaces a newer value.
+ */
+export class Cache extends EventEmitter<CacheEvents> {
+  private constructor()
+
+  /**
+   * The value of `key`: from Redis if it is fresh there, else from `loader`.
+   *
+   * Callers of one process share one read and one load. If another process loads, its value is waited for, and comes by push (by looking ten times a
+   * second where push doesn't work). If that process dies, the next one loads when its lock is over: `lockTtl` and up to a second.
+   *
+   * Cost: a hit is one command, shared by all reads of the same turn of the event loop. A miss is four: read, lock, look again, store and unlock.
+   * Whoever waits sends four as well, and one a second while it lasts.
+   *
+   * If Redis can't be used, each process loads for itself (event `bypassed`).
+   *
+   * @throws {CacheLoadError} ERR_CACHE_LOAD: the loader failed; `cause` is its error, or a copy with name, message and code if it ran in another process
+   * @throws {CacheTimeoutError} ERR_CACHE_TIMEOUT: the loader took longer than `loadTimeout`, or the load that was waited for longer than `waitTimeout`
+   * @throws {CacheValueError} ERR_CACHE_VALUE: what the loader returned can't be encoded, or is larger than 10 MiB
+   * @throws {CacheDeadlockError} ERR_CACHE_DEADLOCK: called from within the loader of the same key
+   * @throws {LockClosedError} ERR_LOCK_CLOSED: the manager is or was closed
+   */
+  getOrSet<T>(key: string, loader: Loader<T>, options?: CacheTerms<T>): Promise<T>
+
+  /** Loads now, whatever there is, and stores that: waits for its turn if somebody loads (`waitTimeout`). Rejects as {@link getOrSet} does. */
+  refresh<T>(key: string, loader: Loader<T>, options?: CacheTerms<T>): Promise<T>
+
+  /**
+   * The value if there is one that is fresh, or has not been for no longer than `staleFor`; else `undefined`. Loads nothing. One command.
+   * @throws {LockUnavailableError} ERR_LOCK_UNAVAILABLE: Redis can't be used
+   */
+  get<T = unknown>(key: string, options?: { staleFor?: number | undefined }): Promise<T | undefined>
+
+  /**
+   * Stores a value. A load that is under way doesn't replace it: its lock is taken away, and whoever asked after it began is served anew. One command.
+   * @throws {CacheValueError} ERR_CACHE_VALUE: it can't be encoded, or is too large
+   * @throws {LockUnavailableError} ERR_LOCK_UNAVAILABLE: Redis can't be used; whether the value was stored is unknown
+   */
+  set(
+    key: string,
+    value: unknown,
+    options?: Pick<CacheTerms, 'ttl' | 'ttlJitter' | 'staleFor' | 'staleIfError' | 'negativeTtl'>,
+  ): Promise<void>
+
+  /** Removes the value; a load that is under way doesn't bring it back. Resolves whether there was one. One command; rejects as {@link set} does. */
+  delete(key: string): Promise<boolean>
+
+  /** Makes the value one that isn't fresh: it is kept for `staleFor` and `staleIfError` if it was stored with these, else removed. Otherwise like {@link delete}. */
+  expire(key: string): Promise<boolean>
+
+  /** A snapshot of the counters; cheap. Of this cache in this process. */
+  stats(): CacheStats
+}
+
+export interface CacheStats {
+  /** Callers who got a fresh value from Redis, an old one, and those for whom there was none that would do. */
+  hits: number
+  staleHits: number
+  misses: number
+  /** Loaders run in this process, and those that failed. */
+  loads: number
+  loadErrors: number
+  /** Loads that were tried before the value expired, by `earlyRefresh`. */
+  earlyRefreshes: number
+  /** How often this process waited for another one's load, and callers whose `waitTimeout` ended. */
+  waits: number
+  waitTimeouts: number
+  /** Callers who got their `fallback`. */
+  fallbacks: number
+  /** Locks of loads that could not be had or renewed. */
+  lockFailures: number
+  /** Loaded values that were not stored, because the lock was lost, or the value was set, deleted or expired meanwhile. */
+  overruled: number
+  /** Loads without a lock, because Redis couldn't be used. */
+  bypasses: number
+  writeFailures: number
+  readFailures: number
+  /** How long loaders took, ms. */
+  loadTimes: Distribution
+  /** How many callers of this process were served together by one load or wait. */
+  herds: Distribution
+}
+
 // ---------------------------------------------------------------------------
 // Errors
 // ---------------------------------------------------------------------------
@@ -661,3 +864,34 @@ export interface LockErrors {
 /** For code that can't use `instanceof` (two copies of the package, another realm). */
 export function isLockError<C extends keyof LockErrors>(error: unknown, code: C): error is LockErrors[C]
 export function isLockError(error: unknown): error is LockError
+
+/** What caches throw beside {@link LockError}s. */
+export class CacheError extends Error {
+  readonly code: 'ERR_CACHE_LOAD' | 'ERR_CACHE_TIMEOUT' | 'ERR_CACHE_VALUE' | 'ERR_CACHE_DEADLOCK'
+  /** As given by the caller. */
+  readonly key: string
+}
+
+/** `ERR_CACHE_LOAD`: the loader failed. The same error for all callers of a process. */
+export class CacheLoadError extends CacheError {
+  readonly code: 'ERR_CACHE_LOAD'
+  /** What the loader threw. If it ran in another process: an Error with the same name, message (up to 1 000 characters) and code. */
+  readonly cause: unknown
+}
+
+/** `ERR_CACHE_TIMEOUT`. */
+export class CacheTimeoutError extends CacheError {
+  readonly code: 'ERR_CACHE_TIMEOUT'
+  /** `loading`: the loader took longer than `loadTimeout`; `waiting`: the load that was waited for took longer than `waitTimeout`. */
+  readonly phase: 'waiting' | 'loading'
+}
+
+/** `ERR_CACHE_VALUE`: a value can't be encoded, decoded or stored, or is too large. */
+export class CacheValueError extends CacheError {
+  readonly code: 'ERR_CACHE_VALUE'
+}
+
+/** `ERR_CACHE_DEADLOCK`: a loader asked for its own key. */
+export class CacheDeadlockError extends CacheError {
+  readonly code: 'ERR_CACHE_DEADLOCK'
+}

@@ -1,5 +1,7 @@
 'use strict'
 
+const { Cache } = require('./lib/cache/cache')
+const cacheErrors = require('./lib/cache/errors')
 const defaults = require('./lib/default-manager')
 const errors = require('./lib/errors')
 const { Lock } = require('./lib/lock')
@@ -26,4 +28,10 @@ module.exports = {
   LockWrongTypeError: errors.LockWrongTypeError,
   LockBindingError: errors.LockBindingError,
   isLockError: errors.isLockError,
+  Cache,
+  CacheError: cacheErrors.CacheError,
+  CacheLoadError: cacheErrors.CacheLoadError,
+  CacheTimeoutError: cacheErrors.CacheTimeoutError,
+  CacheValueError: cacheErrors.CacheValueError,
+  CacheDeadlockError: cacheErrors.CacheDeadlockError,
 }

@@ -21,4 +21,10 @@ export const {
   LockWrongTypeError,
   LockBindingError,
   isLockError,
+  Cache,
+  CacheError,
+  CacheLoadError,
+  CacheTimeoutError,
+  CacheValueError,
+  CacheDeadlockError,
 } = holdfast

@@ -33,9 +33,17 @@ const CODE = {
   STORE_AVAILABLE: 21,
   ADAPTED: 22,
   FALLBACK: 23,
+  FOUND: 30,
+  ABSENT: 31,
+  LOADING: 32,
+  BACKS_OFF: 33,
+  LOAD_FAILED: 34,
+  NOTHING: 35,
+  DONE: 36,
+  FOREIGN: 37,
 }
 
-const BRIDGE_VERSION = 4
+const BRIDGE_VERSION = 5
 const WIDTH = 5
 /** How many hand-overs within the process go on without a turn of the event loop: timers and I/O must not starve. */
 const STREAK = 64
@@ -234,6 +242,16 @@ function detail(slot, code) {
 }
 
 /**
+ * The cached value that the record which is being settled is about.
+ * @param {number} slot
+ * @param {boolean} text
+ * @returns {string | Buffer}
+ */
+function takeValue(slot, text) {
+  return (text ? addon.takeText(half, slot) : addon.takeBytes(half, slot)) ?? ''
+}
+
+/**
  * Opens a manager of the addon; loads it if need be.
  * @param {object} options
  * @param {object} terms defaults of its calls
@@ -323,6 +341,7 @@ module.exports = {
   fetchNow,
   fetchBy,
   takeSlot,
+  takeValue,
   freeSlot,
   fetchSoon,
   flushSoon,

@@ -11,6 +11,8 @@ const channels = {
   hold: channel('holdfast:hold'),
   renew: channel('holdfast:renew'),
   lost: channel('holdfast:lost'),
+  cache: channel('holdfast:cache'),
+  load: channel('holdfast:load'),
 }
 
 /** `NODE_DEBUG=holdfast`: what somebody who is on call needs. */

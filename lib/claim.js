@@ -15,16 +15,10 @@ const {
 } = require('./bridge')
 const { channels, debug } = require('./channels')
 const { watchHandle } = require('./collected')
-const {
-  LOSSES,
-  LockClosedError,
-  LockLostError,
-  LockTimeoutError,
-  LockUnavailableError,
-  LockWrongTypeError,
-} = require('./errors')
+const { LOSSES, LockLostError, LockTimeoutError, LockUnavailableError } = require('./errors')
 const { Lock } = require('./lock')
 const { promise } = require('./promise')
+const { refusal } = require('./refusal')
 const { bounded, terms } = require('./terms')
 
 // One acquisition, from the call until the lock is given back or lost: the state behind a Lock.
@@ -37,9 +31,6 @@ const HELD = 1
 const RELEASING = 2
 const RELEASED = 3
 const LOST = 4
-
-/** @type {('spinning' | 'queued' | 'connecting')[]} */
-const PHASES = ['spinning', 'queued', 'connecting']
 
 /** @typedef {import('./manager').LockManager} LockManager */
 /** @typedef {import('./options').CallOptions} CallOptions */
@@ -222,38 +213,13 @@ class Claim {
    * @param {number} c
    */
   refused(code, a, b, c) {
-    const error = this.refusal(code, a, b, c)
+    const error = refusal(this, code, a, b, c)
     if (channels.acquire.hasSubscribers) {
       this.publish(error instanceof LockTimeoutError ? (this.once ? 'busy' : 'timeout') : 'failed', { error })
     }
     if (this.once && error instanceof LockTimeoutError) return this.resolve(null)
     debug('%s', error.message)
     this.reject(error)
-  }
-
-  /**
-   * @param {number} code
-   * @param {number} a
-   * @param {number} b
-   * @param {number} c
-   */
-  refusal(code, a, b, c) {
-    const { wanted, manager } = this
-    switch (code) {
-      case CODE.BUSY:
-      case CODE.TIMED_OUT: {
-        const { holder } = detail(this.slot, code)
-        return new LockTimeoutError(wanted, { waited: a, attempts: b, phase: PHASES[c], holder })
-      }
-      case CODE.WRONG_TYPE:
-        return new LockWrongTypeError(wanted, detail(this.slot, code))
-      case CODE.CLOSED:
-        return new LockClosedError(wanted)
-      case CODE.LOST:
-        return new LockLostError(wanted, LOSSES[a])
-      default:
-        return new LockUnavailableError(manager.place, detail(this.slot, code), { wanted })
-    }
   }
 
   /**
@@ -352,12 +318,28 @@ class Claim {
       this.releasing = Promise.resolve(false)
       return this.releasing
     }
+    const released = this.beginRelease()
+    if (said & 2) fetchSoon()
+    return released
+  }
+
+  /**
+   * Gives it back by a call of the addon that does more than that. `false`: it isn't held any more, and nothing was done.
+   * @param {(id: number) => boolean} call
+   */
+  releaseBy(call) {
+    if (this.releasing || this.state !== HELD || !call(this.id)) return false
+    // A failure is an event.
+    this.beginRelease().catch(() => {})
+    return true
+  }
+
+  beginRelease() {
     this.state = RELEASING
     begin()
     this.releasing = new Promise(promise.capture)
     this.resolve = promise.resolve
     this.reject = promise.reject
-    if (said & 2) fetchSoon()
     flushSoon(this.manager.number)
     return this.releasing
   }
@@ -394,6 +376,8 @@ class Claim {
 
   /** @param {LockLostError} loss */
   announceLoss(loss) {
+    // A cache's own.
+    if (this.options.quiet) return
     if (channels.lost.hasSubscribers) {
       channels.lost.publish({ keys: this.keys, fencingToken: this.fence, error: loss })
     }

@@ -19,6 +19,7 @@ class Inner {
    */
   constructor(manager, store, defaults) {
     this.manager = manager
+    this.defaults = defaults
     /** How many locks are held. */
     this.held = 0
     /** @type {(() => void) | undefined} */

@@ -5,6 +5,7 @@ const timers = require('node:timers')
 const { inspect } = require('node:util')
 const { adopt, claim } = require('./acquire')
 const { begin, end, fetchNow } = require('./bridge')
+const { Cache } = require('./cache/cache')
 const { debug } = require('./channels')
 const { LockClosedError, LockDeadlockError, LockUnavailableError } = require('./errors')
 const { Inner } = require('./inner')
@@ -37,6 +38,8 @@ class LockManager extends EventEmitter {
   #inner
   /** @type {Promise<void> | undefined} */
   #closing
+  /** @type {Cache[]} */
+  #caches = []
 
   /** @param {() => any} source of the options; asked for at the first use */
   constructor(source) {
@@ -168,6 +171,13 @@ class LockManager extends EventEmitter {
     })
   }
 
+  /** @param {any} [options] */
+  cache(options) {
+    const cache = new Cache(() => this.#open(), options)
+    this.#caches.push(cache)
+    return cache
+  }
+
   stats() {
     return this.#inner?.stats() ?? structuredClone(NOTHING)
   }
@@ -192,6 +202,7 @@ class LockManager extends EventEmitter {
     const inner = this.#inner
     if (!inner) return
     debug('%s: close, %d held, drain %d ms', inner.place, inner.held, drain)
+    for (const cache of this.#caches) Cache.close(cache, new LockClosedError())
     for (const claim of inner.claims()) claim.cancel(new LockClosedError(claim.wanted))
     // After #closing is set. Grants that were on their way are taken and given back.
     await null

@@ -19,10 +19,11 @@ const { HANDOFF, checkStrategy } = require('./strategy')
 /** @typedef {import('../index').ManagerOptions} ManagerOptions */
 
 /**
- * What a call asks for, with defaults filled in. `own`: something that the addon doesn't take from the manager's defaults.
+ * What a call asks for, with defaults filled in. `own`: something that the addon doesn't take from the manager's defaults; `quiet`:
+ * its loss is no event.
  * @typedef {{ ttl: number, timeout: number, autoExtend: boolean, maxHold: number, maxStall: number, minHold: number,
  *   reentrant: boolean, owner?: string, turn: { holders: number, duration?: number }, fair: boolean, strategy: import('./strategy').NativeStrategy, ifLost: 'reject' | 'ignore',
- *   signal?: AbortSignal, detectDeadlock: boolean, captureStacks: boolean, own: boolean }} CallOptions
+ *   signal?: AbortSignal, detectDeadlock: boolean, captureStacks: boolean, own: boolean, quiet?: boolean }} CallOptions
  */
 
 const LONGEST_KEY = 65_536
@@ -275,6 +276,7 @@ function readyOptions(given) {
 }
 
 module.exports = {
+  DEFAULTS,
   checkKeys,
   checkCallback,
   checkTicket,

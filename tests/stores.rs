@@ -4,72 +4,26 @@
 // A test that finds something else than it expects has to stop there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "support/letters.rs"]
+#[allow(dead_code)] // the tests of values use the rest
+mod letters;
 #[path = "support/seeded.rs"]
 mod seeded;
 #[path = "support/server.rs"]
 #[allow(dead_code)] // the engine's tests use all of it
 mod server;
 
-use std::sync::{Arc, Condvar, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use holdfast_core::lease::{CoreId, Op, Token, Ttl, Turns};
 use holdfast_core::link::{Endpoint, Place};
 use holdfast_core::store::memory::Memory;
 use holdfast_core::store::redis::Single;
-use holdfast_core::store::{Answer, Command, Inbox, Keys, Lock, News, Reply, Signal, Store, Trouble};
+use holdfast_core::store::{Answer, Command, Inbox, Keys, Lock, Store};
+use letters::Letters;
 use proptest::prelude::*;
 use server::Server;
-
-const LONG: Duration = Duration::from_secs(30);
-
-/// Keeps what a store says.
-#[derive(Default)]
-struct Letters {
-    told: Mutex<Told>,
-    bell: Condvar,
-}
-
-#[derive(Default)]
-struct Told {
-    up: bool,
-    /// Signals come.
-    able: bool,
-    replies: Vec<Reply>,
-    /// What they said: the token, the key, whether others wait if it is a grant.
-    signals: Vec<(String, String, Option<bool>)>,
-}
-
-impl Inbox for Letters {
-    fn replies(&self, replies: Vec<Reply>) {
-        self.told.lock().unwrap().replies.extend(replies);
-        self.bell.notify_all();
-    }
-
-    fn up(&self) {
-        self.told.lock().unwrap().up = true;
-        self.bell.notify_all();
-    }
-
-    fn signal(&self, Signal { key, token, news }: Signal) {
-        let more = if let News::Granted(push) = news { Some(push.more) } else { None };
-        self.told.lock().unwrap().signals.push((token.to_string(), key.to_string(), more));
-        self.bell.notify_all();
-    }
-
-    fn told(&self, able: Result<(), &Trouble>) {
-        self.told.lock().unwrap().able = able.is_ok();
-        self.bell.notify_all();
-    }
-
-    fn down(&self, trouble: &Trouble) {
-        panic!("no connection: {trouble:?}");
-    }
-
-    fn wanted(&self) -> bool {
-        true
-    }
-}
 
 /// One store, and the largest number it gave out.
 struct Spot {
@@ -80,33 +34,15 @@ struct Spot {
 
 impl Spot {
     fn new(store: impl FnOnce(Weak<dyn Inbox>) -> Arc<dyn Store>) -> Spot {
-        let letters = Arc::new(Letters::default());
-        let inbox: Weak<Letters> = Arc::downgrade(&letters);
-        let place = Spot { store: store(inbox), letters, last: Mutex::new(0) };
-        if !place.store.always_up() {
-            place.store.wake();
-            place.wait(|told| (told.up && told.able).then_some(()));
-        }
-        place
-    }
-
-    fn wait<T>(&self, mut pick: impl FnMut(&mut Told) -> Option<T>) -> T {
-        let until = Instant::now() + LONG;
-        let mut told = self.letters.told.lock().unwrap();
-        loop {
-            if let Some(picked) = pick(&mut told) {
-                return picked;
-            }
-            let left = until.checked_duration_since(Instant::now()).expect("no answer");
-            told = self.letters.bell.wait_timeout(told, left).unwrap().0;
-        }
+        let (store, letters) = letters::open(store);
+        Spot { store, letters, last: Mutex::new(0) }
     }
 
     fn run(&self, lock: &Lock, token: Token, op: Op) -> Said {
         let command = Command { lock: lock.clone(), lease: 0, token, op, caller: None };
         self.store.submit(command);
         self.store.flush();
-        let reply = self.wait(|told| told.replies.pop());
+        let reply = self.letters.wait(|told| told.replies.pop());
         let block = match op {
             Op::Take { block, .. } | Op::Beat { block, .. } | Op::Keep { block, .. } => block,
             _ => 0,
@@ -239,8 +175,9 @@ fn any_sequence_of_commands_is_answered_the_same_in_memory_and_on_a_server() {
             let lock = lock(SETS[set], OWNERS[owner]);
             prop_assert_eq!(here.run(&lock, token, op), there.run(&lock, token, op), "{:?} of {:?}", op, lock);
         }
-        let said = std::mem::take(&mut here.letters.told.lock().unwrap().signals);
-        let heard = there.wait(|told| (told.signals.len() >= said.len()).then(|| std::mem::take(&mut told.signals)));
+        let said = here.letters.wait(|told| Some(std::mem::take(&mut told.signals)));
+        let heard =
+            there.letters.wait(|told| (told.signals.len() >= said.len()).then(|| std::mem::take(&mut told.signals)));
         prop_assert_eq!(said, heard);
         Ok(())
     });

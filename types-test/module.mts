@@ -4,6 +4,12 @@ import cjs = require('holdfast')
 import {
   type AcquireOptions,
   acquire,
+  Cache,
+  CacheDeadlockError,
+  CacheError,
+  CacheLoadError,
+  CacheTimeoutError,
+  CacheValueError,
   type CloseOptions,
   configure,
   createLocks,
@@ -40,6 +46,12 @@ sure<Same<typeof all, typeof cjs>>()
 sure<Same<keyof typeof all, keyof typeof named>>()
 export const named = {
   acquire,
+  Cache,
+  CacheDeadlockError,
+  CacheError,
+  CacheLoadError,
+  CacheTimeoutError,
+  CacheValueError,
   configure,
   createLocks,
   isLockError,

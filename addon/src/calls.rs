@@ -20,7 +20,7 @@ const RENEWED: u32 = 2;
 #[napi(catch_unwind)]
 pub fn acquire(manager: u32, slot: u32, key: String, ttl: u32, timeout: f64, flags: u32) -> Result<f64> {
     with_manager(manager, |manager| {
-        let full = format_key(&manager.prefix, key);
+        let full = manager.full(key);
         let terms = Terms { ttl: Ttl::from_millis(ttl), renewed: flags & RENEWED != 0, ..manager.terms };
         let wanted = Acquire {
             call: call(manager, slot),
@@ -89,13 +89,13 @@ pub struct LockOptions {
 
 impl LockOptions {
     fn lock(self, manager: &Manager) -> Result<Lock> {
-        let keys = self.keys.into_iter().map(|key| format_key(&manager.prefix, key).into()).collect();
+        let keys = self.keys.into_iter().map(|key| manager.full(key).into()).collect();
         let keys = Keys::of(keys).ok_or_else(|| Error::from_reason("no keys"))?;
         Ok(Lock { keys, owner: self.owner.map(Into::into) })
     }
 }
 
-fn call(manager: &Manager, slot: u32) -> Call {
+pub fn call(manager: &Manager, slot: u32) -> Call {
     Call { listener: manager.half.clone(), slot, manager: manager.number }
 }
 
@@ -103,11 +103,6 @@ fn submit(manager: &Manager, wanted: Acquire<'_>) -> f64 {
     let mut claim = 0;
     manager.half.fetching(|| claim = manager.core.acquire(wanted).0);
     claim as f64
-}
-
-fn format_key(prefix: &str, mut key: String) -> String {
-    key.insert_str(0, prefix);
-    key
 }
 
 /// Ends a waiting call; `false` if it was answered before.

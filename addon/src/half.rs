@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use holdfast_core::clock::Time;
-use holdfast_core::engine::{self, Core, Event, Listener, Options, Outcome};
+use holdfast_core::engine::{self, Core, Event, Listener, Options, Outcome, ValueOutcome};
 use napi::bindgen_prelude::{Float64ArraySlice, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Result, Status};
@@ -45,6 +45,8 @@ struct Done {
     records: VecDeque<(Record, Time)>,
     /// By slot and code, in the order of their records.
     details: HashMap<(u32, u32), VecDeque<Detail>>,
+    /// Cached values, by slot.
+    entries: HashMap<u32, Vec<u8>>,
     /// How many records were fetched so far: those that are left are numbered from here on.
     fetched: u64,
 }
@@ -96,6 +98,15 @@ impl Listener for Shared {
         self.done.lock().withdraw(grant)
     }
 
+    fn value(&self, slot: u32, outcome: ValueOutcome) {
+        let mut done = self.done.lock();
+        let (record, detail, entry) = records::of_value(slot, outcome);
+        done.push((record, detail));
+        if let Some(entry) = entry {
+            done.entries.insert(slot, entry);
+        }
+    }
+
     fn event(&self, slot: u32, event: Event) {
         self.done.lock().push(records::of_event(slot, &event));
     }
@@ -132,6 +143,11 @@ impl Shared {
         call();
         drop(fetched);
         !self.done.lock().records.is_empty()
+    }
+
+    /// The value that the last record of this slot is about.
+    pub fn take_entry(&self, slot: u32) -> Option<Vec<u8>> {
+        self.done.lock().entries.remove(&slot)
     }
 
     fn cores(&self) -> Vec<Arc<Core>> {

@@ -12,11 +12,12 @@ mod half;
 mod options;
 mod records;
 mod table;
+mod values;
 
 use napi_derive::napi;
 
 /// The version of the interface between this file and `lib/bridge.js`; the bridge refuses another one.
 #[napi(catch_unwind)]
 pub fn bridge_version() -> u32 {
-    4
+    5
 }

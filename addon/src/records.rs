@@ -1,7 +1,8 @@
 //! What JavaScript fetches: five numbers for each thing that happened, and the details of failures.
 
-use holdfast_core::engine::{Event, Outcome, Phase, Wait};
+use holdfast_core::engine::{Event, Outcome, Phase, ValueOutcome, Wait};
 use holdfast_core::link::{Class, Trouble};
+use holdfast_core::store::Entry;
 use holdfast_core::wait::Choice;
 use napi_derive::napi;
 
@@ -66,6 +67,34 @@ pub fn of_outcome(slot: u32, outcome: Outcome) -> (Record, Option<Detail>) {
         Outcome::Released(mine) => ([slot, 7.0, f64::from(u8::from(mine)), 0.0, 0.0], None),
         Outcome::Extended => ([slot, 8.0, 0.0, 0.0, 0.0], None),
         Outcome::Lost(loss) => ([slot, 9.0, f64::from(loss as u8), 0.0, 0.0], None),
+    }
+}
+
+/// With the entry that was found.
+pub fn of_value(slot: u32, outcome: ValueOutcome) -> (Record, Option<Detail>, Option<Vec<u8>>) {
+    let slot = f64::from(slot);
+    let simple = |code: f64, a: f64| ([slot, code, a, 0.0, 0.0], None, None);
+    let said =
+        |code, words| ([slot, code, 0.0, 0.0, 0.0], Some(Detail { message: Some(words), ..Detail::default() }), None);
+    let trouble = |code, trouble: &Trouble| ([slot, code, 0.0, 0.0, 0.0], Some(Detail::of_trouble(trouble)), None);
+    match outcome {
+        ValueOutcome::Found(bytes, left) => match Entry::parse(&bytes) {
+            Some(Entry { kind, spent, kept, .. }) => {
+                let fresh = left.map_or(f64::INFINITY, |left| left as f64 - kept as f64);
+                ([slot, 30.0, fresh, spent as f64, f64::from(kind)], None, Some(bytes))
+            }
+            None => simple(37.0, 0.0),
+        },
+        ValueOutcome::Absent => simple(31.0, 0.0),
+        ValueOutcome::Taken => simple(32.0, 0.0),
+        ValueOutcome::BacksOff(words) => said(33.0, words),
+        ValueOutcome::LoadFailed(words) => said(34.0, words),
+        ValueOutcome::Nothing(which) => simple(35.0, f64::from(which)),
+        ValueOutcome::Done(done) => simple(36.0, f64::from(u8::from(done))),
+        ValueOutcome::Foreign => simple(37.0, 0.0),
+        ValueOutcome::Unavailable(why) => trouble(4.0, &why),
+        ValueOutcome::WrongType(why) => trouble(5.0, &why),
+        ValueOutcome::Closed => simple(6.0, 0.0),
     }
 }
 

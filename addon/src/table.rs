@@ -23,6 +23,14 @@ pub struct Manager {
     pub strategy: Arc<Strategy>,
 }
 
+impl Manager {
+    /// The full key of a lock.
+    pub fn full(&self, mut key: String) -> String {
+        key.insert_str(0, &self.prefix);
+        key
+    }
+}
+
 thread_local! {
     static HALVES: RefCell<Vec<Arc<Shared>>> = const { RefCell::new(Vec::new()) };
     static MANAGERS: RefCell<Vec<Option<Manager>>> = const { RefCell::new(Vec::new()) };

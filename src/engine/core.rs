@@ -16,7 +16,7 @@ use crate::clock::Time;
 use crate::lease::{ClaimId, CoreId, Loss, Token, Ttl, Turns};
 use crate::link::Trouble;
 use crate::runtime;
-use crate::store::{Inbox, Lock, Reply, Signal, Store};
+use crate::store::{Inbox, Lock, Replies, Signal, Store, ValueSignal};
 use crate::wait::Strategy;
 
 /// One process on one store. All calls return at once; what they come to is told to the listener.
@@ -74,6 +74,7 @@ impl Core {
     pub fn leave(&self, manager: u32) {
         self.change(|state, now| {
             state.end_claims(now, |claim| claim.manager == manager);
+            state.end_value_calls(manager);
             state.managers.try_remove(manager as usize);
             state.disown(|claim| claim.manager == manager);
         });
@@ -205,6 +206,7 @@ impl Core {
     pub fn forget(&self, listener: &Arc<dyn Listener>) {
         self.change(|state, now| {
             state.end_claims(now, |claim| Arc::ptr_eq(&claim.listener, listener));
+            state.forget_value_calls(listener);
             state.managers.retain(|_, manager| !Arc::ptr_eq(&manager.listener, listener));
             state.disown(|claim| Arc::ptr_eq(&claim.listener, listener));
         });
@@ -233,7 +235,7 @@ impl Core {
         state.managers.is_empty() && state.claims.is_empty() && !state.wants_connection() && state.gives == 0
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut State, Time) -> R) -> R {
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut State, Time) -> R) -> R {
         let (result, ring) = self.change_quietly(change);
         for listener in ring {
             listener.ring();
@@ -278,7 +280,7 @@ impl State {
         true
     }
 
-    fn release(&mut self, id: ClaimId, at_once: bool, now: Time) -> Released {
+    pub(super) fn release(&mut self, id: ClaimId, at_once: bool, now: Time) -> Released {
         let Some(claim) = self.claims.get_mut(&id).filter(|claim| claim.state == ClaimState::Held) else {
             return Released::NotHeld;
         };
@@ -345,9 +347,12 @@ impl State {
 }
 
 impl Inbox for Core {
-    fn replies(&self, replies: Vec<Reply>) {
+    fn replies(&self, replies: Replies) {
         let (_, ring) = self.change_quietly(|state, now| {
-            for reply in replies {
+            for reply in replies.values {
+                state.value_reply(reply, now);
+            }
+            for reply in replies.locks {
                 state.reply(reply, now);
             }
         });
@@ -371,6 +376,11 @@ impl Inbox for Core {
 
     fn signal(&self, signal: Signal) {
         self.change(|state, now| state.signal(signal, now));
+        self.store.flush();
+    }
+
+    fn value_signal(&self, signal: ValueSignal) {
+        self.change(|state, _| state.value_signal(signal));
         self.store.flush();
     }
 

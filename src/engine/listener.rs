@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ValueOutcome;
 use crate::clock::Time;
 use crate::lease::{Loss, Token};
 use crate::store::Trouble;
@@ -27,6 +28,8 @@ pub trait Listener: Send + Sync {
     fn withdraw(&self, _grant: u64) -> bool {
         false
     }
+    /// The call in `slot`, about a cached value, has come to something. One that makes no such calls needn't listen.
+    fn value(&self, _slot: u32, _outcome: ValueOutcome) {}
     /// Something happened to the connection of the manager in `slot`.
     fn event(&self, slot: u32, event: Event);
     /// There is something to fetch.

@@ -17,6 +17,7 @@ mod signals;
 mod state;
 mod statistics;
 mod timers;
+mod values;
 
 pub use self::core::Core;
 pub use call::{Acquire, Call, Released, Target};
@@ -25,3 +26,4 @@ pub use figures::Figures;
 pub use listener::{Event, Listener, Outcome, Phase, Wait};
 pub use registry::{Options, Where, open};
 pub use statistics::{Counters, Distribution};
+pub use values::{Look, ValueOutcome};

@@ -32,6 +32,7 @@ impl State {
                     self.drive(index, now, |lease, cx| lease.tick(cx));
                 }
                 Timer::Claim(id) => self.out_of_patience(id, now),
+                Timer::Value(id) => self.value_due(id, now),
             }
         }
     }

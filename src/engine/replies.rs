@@ -303,16 +303,18 @@ impl State {
         for index in all {
             self.drive(index, now, |lease, cx| lease.resume(cx));
         }
+        self.values_went_up();
     }
 
     pub(super) fn went_down(&mut self, trouble: &Trouble, now: Time) {
         self.opened();
-        self.up = false;
+        let was_up = std::mem::replace(&mut self.up, false);
         self.trouble = Some(trouble.clone());
         self.tell_managers(&Event::Unavailable(trouble.clone()));
         let all: Vec<usize> = self.leases.iter().map(|(index, _)| index).collect();
         for index in all {
             self.fail_waiting(index, trouble, now);
         }
+        self.values_went_down(was_up, trouble);
     }
 }

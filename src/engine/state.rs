@@ -15,6 +15,7 @@ use super::polling::Pacing;
 use super::signals::Signals;
 use super::statistics::Statistics;
 use super::timers::{Timer, Timers};
+use super::values::Values;
 use super::{Event, Listener, Outcome, Phase, Target, Wait};
 use crate::clock::Time;
 use crate::lease::{Action, ClaimId, Cx, Lease, Loss, Op, Token, Turns, Waiter, Way};
@@ -50,6 +51,8 @@ pub(super) struct State {
     /// Leases of owners that wait for somebody else, in order of arrival.
     pub(super) waiting_owners: HashMap<Lock, Vec<usize>>,
     pub(super) hold_times: HoldTimes<Keys>,
+    /// Calls about cached values.
+    pub(super) values: Values,
     pub(super) random: SmallRng,
     /// How long a caller waits for the answer to a single command.
     patience: Duration,
@@ -105,6 +108,7 @@ impl State {
             adoptions: FxHashMap::default(),
             waiting_owners: HashMap::new(),
             hold_times: HoldTimes::default(),
+            values: Values::default(),
             random: rand::make_rng(),
             patience,
             gives: 0,
@@ -117,7 +121,8 @@ impl State {
 
     /// Whether there is anything a connection is needed for.
     pub(super) fn wants_connection(&self) -> bool {
-        !self.leases.is_empty() || !self.orphans.is_empty() || !self.adoptions.is_empty()
+        let locks = !self.leases.is_empty() || !self.orphans.is_empty() || !self.adoptions.is_empty();
+        locks || self.values_want_connection()
     }
 
     /// Those who must be rung, once the state is unlocked.

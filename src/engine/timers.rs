@@ -12,6 +12,7 @@ pub(super) enum Timer {
     Lease(usize),
     Orphans,
     Opening,
+    Value(u64),
 }
 
 #[derive(Default)]

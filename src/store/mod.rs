@@ -7,10 +7,22 @@ use crate::clock::Time;
 use crate::lease::{ClaimId, Op, Push, Token};
 pub use crate::link::Trouble;
 pub use lock::{Keys, Lock};
+pub use value::{Entry, Load, Order, ValueAnswer, ValueCommand, ValueNews, ValueOp, ValueReply, ValueSignal};
 
 mod lock;
 pub mod memory;
 pub mod redis;
+mod request;
+mod value;
+
+/// Answers, in the order of execution.
+#[derive(Debug, Default)]
+pub struct Replies {
+    /// About locks.
+    pub locks: Vec<Reply>,
+    /// About cached values. Those that were asked in one step with something about locks come before it.
+    pub values: Vec<ValueReply>,
+}
 
 /// Something asked of a store about one lock.
 #[derive(Clone, Debug)]
@@ -107,6 +119,9 @@ pub trait Store: Send + Sync {
     /// Adds a command to those that [`flush`](Store::flush) sends. The order of calls is the order of execution, so a caller
     /// that must decide something together with the order calls this within its own critical section.
     fn submit(&self, command: Command);
+    /// The same for a command about a cached value. A give of its lock that is added right behind a [`ValueOp::Finish`] is
+    /// carried out in one step with it.
+    fn submit_value(&self, command: ValueCommand);
     /// Sends what was added. Every command is answered once, to the inbox, maybe within this call.
     fn flush(&self);
     /// Asks for a connection. May be called with anything locked.
@@ -126,13 +141,15 @@ pub trait Store: Send + Sync {
 /// Who gets a store's answers. Called with nothing of the store's locked.
 pub trait Inbox: Send + Sync + 'static {
     /// Answers, in the order of execution.
-    fn replies(&self, replies: Vec<Reply>);
+    fn replies(&self, replies: Replies);
     /// There is a connection (again).
     fn up(&self);
     /// There is none any more, or none could be made. Comes before the answers to commands that were under way.
     fn down(&self, trouble: &Trouble);
     /// Something the store says of its own accord. May be called from any thread.
     fn signal(&self, signal: Signal);
+    /// The same about a cached value.
+    fn value_signal(&self, signal: ValueSignal);
     /// Whether signals can come from now on, and why not; again when that changes. Comes after the first [`up`](Inbox::up) or before it.
     fn told(&self, able: Result<(), &Trouble>);
     /// Whether somebody needs a connection; the store then goes on trying to make one.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::clock::Time;
 use crate::lease::{CoreId, Op, Push, Token, Ttl};
@@ -111,6 +111,20 @@ impl Locks {
         let (last, more) = (self.fence(block), lock.plain_key().is_some() && self.is_wanted(lock));
         let holds = if lock.owner.is_some() { self.holds(lock, now) } else { 1 };
         Answer::Granted { last, left: None, more, holds }
+    }
+
+    /// The turn that has a key, if it isn't an owner's, and for how long.
+    pub(super) fn holder(&self, key: &str, now: Time) -> Option<(Option<Token>, Duration)> {
+        let entry = self.held.get(key).filter(|entry| entry.ends() > now)?;
+        let token = if let Entry::One { token, .. } = entry { Some(*token) } else { None };
+        Some((token, entry.ends().since(now)))
+    }
+
+    /// A key goes to whoever comes next, whoever has it.
+    pub(super) fn take_away(&mut self, key: &Arc<str>, around: &mut Surroundings<'_>) {
+        if self.held.get(key).is_some_and(|entry| entry.ends() > around.now) {
+            self.free(key, around);
+        }
     }
 
     /// Whether somebody else has a key; one that is free goes to the first in its queue.

@@ -1,6 +1,7 @@
 //! Locks in this process: the same contract as a server's, without one. Excludes nobody outside the process.
 
 mod locks;
+mod values;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 
 use self::locks::{Locks, Surroundings};
-use super::{Command, Inbox, Reply, Signal, Store};
+use self::values::Values;
+use super::request::Request;
+use super::{Command, Inbox, Replies, Reply, Signal, Store, ValueCommand, ValueReply, ValueSignal};
 use crate::clock::Time;
 use crate::lease::CoreId;
 
@@ -19,19 +22,29 @@ pub struct Memory {
     name: String,
     core: CoreId,
     inbox: Weak<dyn Inbox>,
-    pending: Mutex<Vec<Command>>,
+    pending: Mutex<Vec<Request>>,
     executed: AtomicU64,
 }
 
 #[derive(Default)]
 struct Place {
-    locks: Mutex<Locks>,
+    kept: Mutex<Kept>,
     /// Who can be told.
     inboxes: Mutex<HashMap<CoreId, Weak<dyn Inbox>>>,
 }
 
+#[derive(Default)]
+struct Kept {
+    locks: Locks,
+    values: Values,
+}
+
 /// Whom to tell what.
-type Told = (Arc<dyn Inbox>, Signal);
+#[derive(Default)]
+struct Told {
+    locks: Vec<(Arc<dyn Inbox>, Signal)>,
+    values: Vec<(Arc<dyn Inbox>, ValueSignal)>,
+}
 
 impl Memory {
     /// The store called `name`; answers go to `inbox`, which is told what `core` is.
@@ -50,24 +63,31 @@ impl Memory {
     }
 
     /// Executes what was added, and returns the answers and whom to tell what.
-    fn execute(&self) -> (Vec<Reply>, Vec<Told>) {
+    fn execute(&self) -> (Replies, Told) {
         let now = Time::now();
-        let mut locks = self.place.locks.lock();
-        let commands = std::mem::take(&mut *self.pending.lock());
-        if commands.is_empty() {
-            return (Vec::new(), Vec::new());
-        }
-        let mut signals = Vec::new();
+        let mut kept = self.place.kept.lock();
+        let Kept { locks, values } = &mut *kept;
+        let requests = std::mem::take(&mut *self.pending.lock());
+        let (mut replies, mut told) = (Replies::default(), Told::default());
+        let (mut signals, mut value_signals) = (Vec::new(), Vec::new());
         let inbox = |core: CoreId| self.place.inboxes.lock().get(&core).and_then(Weak::upgrade);
         let reaches = |core| inbox(core).is_some();
         let mut around = Surroundings { now, reaches: &reaches, signals: &mut signals };
-        let answer = |command| {
-            let answer = locks.execute(&command, &mut around);
-            Reply { command, sent: now, answer }
-        };
-        let replies = commands.into_iter().map(answer).collect();
-        let signals = signals.into_iter().filter_map(|signal| inbox(signal.token.core()).zip(Some(signal)));
-        (replies, signals.collect())
+        for request in requests {
+            match request {
+                Request::Lock(command) => {
+                    let answer = locks.execute(&command, &mut around);
+                    replies.locks.push(Reply { command, sent: now, answer });
+                }
+                Request::Value(command) => {
+                    let answer = values.execute(&command, locks, &mut around, &mut value_signals);
+                    replies.values.push(ValueReply { command, sent: now, answer });
+                }
+            }
+        }
+        told.locks.extend(signals.into_iter().filter_map(|signal| inbox(signal.token.core()).zip(Some(signal))));
+        told.values.extend(value_signals.into_iter().filter_map(|(core, signal)| inbox(core).zip(Some(signal))));
+        (replies, told)
     }
 }
 
@@ -79,22 +99,30 @@ impl Drop for Memory {
 
 impl Store for Memory {
     fn submit(&self, command: Command) {
-        self.pending.lock().push(command);
+        self.pending.lock().push(Request::Lock(command));
+    }
+
+    fn submit_value(&self, command: ValueCommand) {
+        self.pending.lock().push(Request::Value(command));
     }
 
     fn flush(&self) {
         // Until nothing is left: an answer may bring new commands.
         loop {
-            let (replies, signals) = self.execute();
-            if replies.is_empty() {
+            let (replies, told) = self.execute();
+            let count = replies.locks.len() + replies.values.len();
+            if count == 0 {
                 return;
             }
-            self.executed.fetch_add(replies.len() as u64, Ordering::Relaxed);
+            self.executed.fetch_add(count as u64, Ordering::Relaxed);
             if let Some(inbox) = self.inbox.upgrade() {
                 inbox.replies(replies);
             }
-            for (inbox, signal) in signals {
+            for (inbox, signal) in told.locks {
                 inbox.signal(signal);
+            }
+            for (inbox, signal) in told.values {
+                inbox.value_signal(signal);
             }
         }
     }

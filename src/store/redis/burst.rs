@@ -5,15 +5,18 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::script::Kind;
-use super::shared;
+use super::{shared, values};
 use crate::clock::Time;
 use crate::lease::{CoreId, Op, Token};
-use crate::store::{Answer, Command, Reply, Trouble};
+use crate::store::request::Request;
+use crate::store::{Answer, Command, Replies, Reply, Trouble};
 
 /// A script that runs for long keeps all clients of the server waiting: about 0.3 ms for the largest burst.
 const LARGEST: usize = 100;
 /// Keeps are cheaper.
 const LARGEST_OF_KEEPS: usize = 250;
+/// Values that travel together.
+const MOST_BYTES: usize = 1 << 20;
 
 /// The floor that makes every fencing number be compared with the server's clock.
 pub(super) const NO_FLOOR: u64 = 1 << 53;
@@ -29,6 +32,9 @@ pub(super) struct Names {
     pub(super) channels: String,
     /// Goes before the key of a lock, prefix included: its holds, if turns hold it together.
     pub(super) holds: String,
+    /// Go before the key of a value: the cores that wait for it, and what a load that failed has left behind.
+    waiters: String,
+    failure: String,
 }
 
 impl Names {
@@ -39,6 +45,8 @@ impl Names {
             queue: format!("{prefix}~q{{0}}"),
             channels: format!("{prefix}~s{{0}}"),
             holds: format!("{prefix}~h{{0}}"),
+            waiters: format!("{prefix}~w{{0}}"),
+            failure: format!("{prefix}~e{{0}}"),
         }
     }
 
@@ -60,30 +68,43 @@ pub(super) fn add_queue(call: &mut Cmd, names: &Names, key: &str, text: &mut Str
     call.arg(&**text);
 }
 
-/// Commands that travel together.
+/// Adds the names of what stands beside a value.
+pub(super) fn add_beside_value(call: &mut Cmd, names: &Names, key: &str) {
+    call.arg(format!("{}{key}", names.waiters)).arg(format!("{}{key}", names.failure));
+}
+
+/// Requests that travel together.
 #[derive(Debug)]
 pub(super) struct Burst {
-    pub(super) commands: Vec<Command>,
+    pub(super) requests: Vec<Request>,
     /// The script that knows them.
     pub(super) kind: Kind,
     /// The floor it carried.
     pub(super) floor: u64,
 }
 
-/// Cuts commands into bursts, in order.
-pub(super) fn bursts(commands: Vec<Command>) -> impl Iterator<Item = (Kind, Vec<Command>)> {
-    let mut rest = commands.into_iter().peekable();
+impl Burst {
+    /// Those about locks.
+    pub(super) fn commands(&self) -> impl Iterator<Item = &Command> {
+        self.requests.iter().filter_map(Request::lock)
+    }
+}
+
+/// Cuts requests into bursts, in order.
+pub(super) fn bursts(requests: Vec<Request>) -> impl Iterator<Item = (Kind, Vec<Request>)> {
+    let mut rest = requests.into_iter().peekable();
     std::iter::from_fn(move || {
         let first = rest.next()?;
-        let kind = Kind::of(&first.lock);
-        let keeps = matches!(first.op, Op::Keep { .. });
-        let limit = if keeps && kind == Kind::Plain { LARGEST_OF_KEEPS } else { LARGEST };
-        let mut keys = first.lock.keys.as_slice().len();
+        let kind = Kind::of(&first);
+        let limit = if first.is_keep() && kind == Kind::Plain { LARGEST_OF_KEEPS } else { LARGEST };
+        let (mut keys, mut bytes) = (first.keys(), first.bytes());
         let mut burst = vec![first];
         while let Some(next) = rest.next_if(|next| {
-            keys += next.lock.keys.as_slice().len();
-            let fits = keys <= LARGEST || (keys <= limit && matches!(next.op, Op::Keep { .. }));
-            Kind::of(&next.lock) == kind && fits
+            keys += next.keys();
+            bytes += next.bytes();
+            let fits = keys <= LARGEST || (keys <= limit && next.is_keep());
+            let joins = Kind::of(next) == kind || burst.last().is_some_and(|last| last.is_freed_by(next));
+            fits && bytes <= MOST_BYTES && joins
         }) {
             burst.push(next);
         }
@@ -93,27 +114,30 @@ pub(super) fn bursts(commands: Vec<Command>) -> impl Iterator<Item = (Kind, Vec<
 
 /// The call: `EVALSHA hash` or `EVAL source`.
 pub(super) fn call(burst: &Burst, names: &Names, how: &str, script: &str) -> Cmd {
-    let count = burst.commands.len();
-    let mut call = Cmd::with_capacity(6 + 5 * count, script.len() + 200 + 128 * count);
+    let count = burst.requests.len();
+    let bytes: usize = burst.requests.iter().map(Request::bytes).sum();
+    let mut call = Cmd::with_capacity(6 + 5 * count, script.len() + 200 + 128 * count + bytes);
     call.arg(how).arg(script);
     match burst.kind {
         Kind::Plain => add_plain(&mut call, burst, names),
         Kind::Shared => shared::add(&mut call, burst, names),
+        Kind::Read => values::add_reads(&mut call, burst),
+        Kind::Value => values::add(&mut call, burst, names),
     }
     call
 }
 
 fn add_plain(call: &mut Cmd, burst: &Burst, names: &Names) {
     let mut text = String::with_capacity(64);
-    call.arg(2 * burst.commands.len() + 1).arg(&names.fence);
-    for command in &burst.commands {
+    call.arg(2 * burst.requests.len() + 1).arg(&names.fence);
+    for command in burst.commands() {
         for key in command.lock.keys.as_slice() {
             call.arg(&**key);
             add_queue(call, names, key, &mut text);
         }
     }
     call.arg(burst.floor).arg(&names.channels);
-    for Command { token, op, .. } in &burst.commands {
+    for Command { token, op, .. } in burst.commands() {
         call.arg(letter(op));
         add_token(call, *token, &mut text);
         match op {
@@ -152,24 +176,32 @@ pub(super) fn add_rest(call: &mut Cmd, op: &Op, text: &mut String) {
     }
 }
 
-/// What the server's answer to a burst says of each command, and the first fencing number or mark in it.
-pub(super) fn answers(burst: Burst, sent: Time, value: Value) -> (Vec<Reply>, Option<u64>) {
-    let mut number = None;
-    let all: Vec<Answer> = match value {
-        Value::Array(values) if values.len() == burst.commands.len() => burst
-            .commands
-            .iter()
-            .zip(values)
-            .map(|(command, value)| answer(&command.op, value, &mut number))
-            .collect(),
+/// What the server's answer to a burst says of each request, and the first fencing number or mark in it.
+pub(super) fn answers(burst: Burst, sent: Time, value: Value) -> (Replies, Option<u64>) {
+    let (mut replies, mut number) = (Replies::default(), None);
+    let values = match value {
+        Value::Array(values) if values.len() == burst.requests.len() => values,
         Value::ServerError(error) => {
             let trouble = Trouble::from_server(error.code(), error.details().unwrap_or(""));
-            burst.commands.iter().map(|_| Answer::Failed(trouble.clone())).collect()
+            burst.requests.into_iter().for_each(|request| request.fail(sent, &trouble, &mut replies));
+            return (replies, None);
         }
-        other => burst.commands.iter().map(|_| Answer::Failed(unexpected(&other))).collect(),
+        other => {
+            let trouble = unexpected(&other);
+            burst.requests.into_iter().for_each(|request| request.fail(sent, &trouble, &mut replies));
+            return (replies, None);
+        }
     };
-    let replies = burst.commands.into_iter().zip(all).map(|(command, answer)| Reply { command, sent, answer });
-    (replies.collect(), number)
+    for (request, value) in burst.requests.into_iter().zip(values) {
+        match request {
+            Request::Lock(command) => {
+                let answer = answer(&command.op, value, &mut number);
+                replies.locks.push(Reply { command, sent, answer });
+            }
+            Request::Value(command) => replies.values.push(values::reply(command, sent, value)),
+        }
+    }
+    (replies, number)
 }
 
 fn answer(op: &Op, value: Value, number: &mut Option<u64>) -> Answer {
@@ -222,7 +254,7 @@ fn done(op: &Op, numbers: &[i64]) -> Option<Answer> {
     })
 }
 
-fn unexpected(value: &Value) -> Trouble {
+pub(super) fn unexpected(value: &Value) -> Trouble {
     Trouble::definite("EPROTO", format!("the server answered a script in an unknown form: {value:?}"))
 }
 
@@ -235,9 +267,13 @@ mod tests {
     use crate::lease::{CoreId, Ttl, Turns};
     use crate::store::{Keys, Lock};
 
-    fn command(number: u64, op: Op) -> Command {
+    fn command(number: u64, op: Op) -> Request {
         let token = Turns::new(CoreId::new(number.into())).next(Duration::ZERO, true);
-        Command { lock: Lock::plain("k".into()), lease: 0, token, op, caller: None }
+        Request::Lock(Command { lock: Lock::plain("k".into()), lease: 0, token, op, caller: None })
+    }
+
+    fn op(request: &Request) -> Op {
+        request.lock().unwrap().op
     }
 
     #[test]
@@ -246,21 +282,25 @@ mod tests {
         let keep = Op::Keep { ttl, block: 0 };
         let give = Op::Give { ttl, tainted: None };
         let ops: Vec<Op> = (0..1_000).map(|i| if i % 7 == 0 || i > 600 { keep } else { give }).collect();
-        let commands: Vec<Command> = (0..).zip(&ops).map(|(number, op)| command(number, *op)).collect();
-        let bursts: Vec<Vec<Command>> = bursts(commands).map(|(_, burst)| burst).collect();
+        let commands: Vec<Request> = (0..).zip(&ops).map(|(number, op)| command(number, *op)).collect();
+        let bursts: Vec<Vec<Request>> = bursts(commands).map(|(_, burst)| burst).collect();
         assert!(bursts.iter().all(|burst| burst.len() <= LARGEST_OF_KEEPS));
-        let mixed = |burst: &&Vec<Command>| burst.iter().any(|command| command.op == give);
+        let mixed = |burst: &&Vec<Request>| burst.iter().any(|command| op(command) == give);
         assert!(bursts.iter().filter(mixed).all(|burst| burst.len() <= LARGEST));
-        let order: Vec<Op> = bursts.iter().flatten().map(|command| command.op).collect();
+        let order: Vec<Op> = bursts.iter().flatten().map(op).collect();
         assert_eq!(order, ops);
     }
+
     #[test]
     fn bursts_have_one_script_and_count_all_keys() {
         let give = Op::Give { ttl: Ttl::from_millis(1_000), tainted: None };
         let several: Vec<Arc<str>> = (0..30).map(|number| number.to_string().into()).collect();
         let shared = Lock { keys: Keys::of(several).unwrap(), owner: None };
-        let mut commands: Vec<Command> = (0..10).map(|number| command(number, give)).collect();
-        commands.extend((10..20).map(|number| Command { lock: shared.clone(), ..command(number, give) }));
+        let mut commands: Vec<Request> = (0..10).map(|number| command(number, give)).collect();
+        commands.extend((10..20).map(|number| {
+            let Request::Lock(command) = command(number, give) else { unreachable!() };
+            Request::Lock(Command { lock: shared.clone(), ..command })
+        }));
         let cut: Vec<(Kind, usize)> = bursts(commands).map(|(kind, burst)| (kind, burst.len())).collect();
         let shared = |count| (Kind::Shared, count);
         assert_eq!(cut, [(Kind::Plain, 10), shared(3), shared(3), shared(3), shared(1)]);

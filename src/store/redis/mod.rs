@@ -5,5 +5,6 @@ mod script;
 mod shared;
 mod signal;
 mod single;
+mod values;
 
 pub use single::Single;

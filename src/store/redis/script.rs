@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use redis::{Cmd, Script};
 
-use crate::store::Lock;
+use crate::store::request::Request;
+use crate::store::{ValueCommand, ValueOp};
 
 /// Which script knows a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,10 @@ pub(super) enum Kind {
     Plain,
     /// Locks of several keys, and those that turns hold together.
     Shared,
+    /// Cached values that are read.
+    Read,
+    /// Cached values, and the locks of those who load them.
+    Value,
 }
 
 const PLAIN: &str =
@@ -22,31 +27,46 @@ const SHARED: &str = concat!(
     include_str!("scripts/queue.lua"),
     include_str!("scripts/shared-commands.lua")
 );
+const READ: &str = include_str!("scripts/read.lua");
+const VALUE: &str = concat!(
+    include_str!("scripts/value.lua"),
+    include_str!("scripts/queue.lua"),
+    include_str!("scripts/value-commands.lua")
+);
 
 impl Kind {
-    pub(super) fn of(lock: &Lock) -> Kind {
-        if lock.plain_key().is_some() { Kind::Plain } else { Kind::Shared }
+    pub(super) fn of(request: &Request) -> Kind {
+        match request {
+            Request::Lock(command) if command.lock.plain_key().is_some() => Kind::Plain,
+            Request::Lock(_) => Kind::Shared,
+            Request::Value(ValueCommand { op: ValueOp::Read, .. }) => Kind::Read,
+            Request::Value(_) => Kind::Value,
+        }
     }
 
     pub(super) fn source(self) -> &'static str {
         match self {
             Kind::Plain => PLAIN,
             Kind::Shared => SHARED,
+            Kind::Read => READ,
+            Kind::Value => VALUE,
         }
     }
 
     /// What the server knows it by.
     pub(super) fn hash(self) -> &'static str {
-        static HASHES: OnceLock<[Script; 2]> = OnceLock::new();
-        let [plain, shared] = HASHES.get_or_init(|| [Script::new(PLAIN), Script::new(SHARED)]);
+        static HASHES: OnceLock<[Script; 4]> = OnceLock::new();
+        let [plain, shared, read, value] = HASHES.get_or_init(|| [PLAIN, SHARED, READ, VALUE].map(Script::new));
         match self {
             Kind::Plain => plain.get_hash(),
             Kind::Shared => shared.get_hash(),
+            Kind::Read => read.get_hash(),
+            Kind::Value => value.get_hash(),
         }
     }
 
     /// Commands that make the server know them all.
     pub(super) fn load() -> Vec<Cmd> {
-        [PLAIN, SHARED].map(|source| redis::cmd("SCRIPT").arg("LOAD").arg(source).clone()).into()
+        [PLAIN, SHARED, READ, VALUE].map(|source| redis::cmd("SCRIPT").arg("LOAD").arg(source).clone()).into()
     }
 }

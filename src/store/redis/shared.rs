@@ -11,8 +11,8 @@ pub(super) fn add(call: &mut Cmd, burst: &Burst, names: &Names) {
     let keys =
         |command: &Command| command.lock.keys.as_slice().len() * (2 + usize::from(command.lock.owner.is_some()));
     let mut text = String::with_capacity(64);
-    call.arg(1 + burst.commands.iter().map(keys).sum::<usize>()).arg(&names.fence);
-    for Command { lock, .. } in &burst.commands {
+    call.arg(1 + burst.commands().map(keys).sum::<usize>()).arg(&names.fence);
+    for Command { lock, .. } in burst.commands() {
         let keys = lock.keys.as_slice();
         for key in keys {
             call.arg(&**key);
@@ -25,7 +25,7 @@ pub(super) fn add(call: &mut Cmd, burst: &Burst, names: &Names) {
         }
     }
     call.arg(burst.floor).arg(&names.channels);
-    for Command { lock, token, op, .. } in &burst.commands {
+    for Command { lock, token, op, .. } in burst.commands() {
         call.arg(letter(op));
         burst::add_token(call, *token, &mut text);
         call.arg(lock.owner.as_deref().unwrap_or("")).arg(lock.keys.as_slice().len());

@@ -1,7 +1,7 @@
 //! What the scripts publish.
 
 use crate::lease::{Push, Token};
-use crate::store::{News, Signal};
+use crate::store::{News, Signal, ValueNews, ValueSignal};
 
 /// `g token last block more key` or `w token key`; `None` if it is neither, as from a release that says other things.
 pub(super) fn parse(text: &str) -> Option<Signal> {
@@ -22,6 +22,21 @@ pub(super) fn parse(text: &str) -> Option<Signal> {
     Some(Signal { key: key.into(), token, news })
 }
 
+/// `v key`, `nCODE key` or `eLENGTH error key`; `None` if it is neither.
+pub(super) fn parse_value(text: &str) -> Option<ValueSignal> {
+    let (kind, rest) = text.split_once(' ')?;
+    let (news, key) = match kind.split_at_checked(1)? {
+        ("v", "") => (ValueNews::Changed, rest),
+        ("n", which) => (ValueNews::Nothing(which.parse().ok()?), rest),
+        ("e", length) => {
+            let (words, rest) = rest.split_at_checked(length.parse().ok()?)?;
+            (ValueNews::Error(words.to_owned()), rest.strip_prefix(' ')?)
+        }
+        _ => return None,
+    };
+    Some(ValueSignal { key: key.into(), news })
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
@@ -38,7 +53,16 @@ mod tests {
     }
 
     #[test]
+    fn errors_may_have_blanks() {
+        let signal = parse_value("e6 {a: 1} cache: a").unwrap();
+        assert_eq!((&*signal.key, signal.news), ("cache: a", ValueNews::Error("{a: 1}".to_owned())));
+    }
+
+    #[test]
     fn what_is_not_understood_is_nothing() {
+        for text in ["", "v", "vx k", "n k", "n300 k", "e k", "e9 k", "g k"] {
+            assert!(parse_value(text).is_none(), "{text}");
+        }
         for text in ["", "g", "g hf2.h.1.2.3 1 1 1 k", "x hf1.h.00000000000000000000000000000abc.2.3100 k"] {
             assert!(parse(text).is_none(), "{text}");
         }

@@ -13,7 +13,8 @@ use super::signal;
 use crate::clock::Time;
 use crate::lease::CoreId;
 use crate::link::{Endpoint, Link, Owner, Subscriber, Subscription};
-use crate::store::{Answer, Command, Inbox, Reply, Store, Trouble};
+use crate::store::request::Request;
+use crate::store::{Answer, Command, Inbox, Replies, Reply, Store, Trouble, ValueCommand};
 
 /// A store in one Redis or Valkey server.
 pub struct Single {
@@ -21,7 +22,7 @@ pub struct Single {
     signals: Subscription,
     inbox: Weak<dyn Inbox>,
     /// Added and not yet sent. Locked for moments only, also while the wire is.
-    pending: Mutex<Vec<Command>>,
+    pending: Mutex<Vec<Request>>,
     names: Names,
     floor: Floor,
 }
@@ -44,19 +45,25 @@ impl Single {
         burst::call(burst, &self.names, "EVALSHA", burst.kind.hash()).write_packed_command(bytes);
     }
 
-    fn answer_all(&self, commands: Vec<Command>, sent: Time, answer: impl Fn() -> Answer) {
+    /// Answers what the server won't.
+    fn answer_all(&self, requests: Vec<Request>, answer: impl Fn(Request, &mut Replies)) {
         if let Some(inbox) = self.inbox.upgrade()
-            && !commands.is_empty()
+            && !requests.is_empty()
         {
-            let reply = |command| Reply { command, sent, answer: answer() };
-            inbox.replies(commands.into_iter().map(reply).collect());
+            let mut replies = Replies::default();
+            requests.into_iter().for_each(|request| answer(request, &mut replies));
+            inbox.replies(replies);
         }
     }
 }
 
 impl Store for Single {
     fn submit(&self, command: Command) {
-        self.pending.lock().push(command);
+        self.pending.lock().push(Request::Lock(command));
+    }
+
+    fn submit_value(&self, command: ValueCommand) {
+        self.pending.lock().push(Request::Value(command));
     }
 
     fn flush(&self) {
@@ -65,19 +72,20 @@ impl Store for Single {
         }
         let up = self.link.send(|wire| {
             // Taken while the wire is locked: two threads that flush can't change the order.
-            let commands = std::mem::take(&mut *self.pending.lock());
-            if commands.is_empty() {
+            let requests = std::mem::take(&mut *self.pending.lock());
+            if requests.is_empty() {
                 return;
             }
             let now = Time::now();
             let floor = self.floor.at(now);
-            for (kind, commands) in burst::bursts(commands) {
-                wire.push(Burst { commands, kind, floor }, now, |burst, bytes| self.call(burst, bytes));
+            for (kind, requests) in burst::bursts(requests) {
+                wire.push(Burst { requests, kind, floor }, now, |burst, bytes| self.call(burst, bytes));
             }
         });
         if !up {
-            let commands = std::mem::take(&mut *self.pending.lock());
-            self.answer_all(commands, Time::now(), || Answer::Unsent);
+            let requests = std::mem::take(&mut *self.pending.lock());
+            let now = Time::now();
+            self.answer_all(requests, |request, replies| request.drop_unsent(now, replies));
         }
     }
 
@@ -120,7 +128,7 @@ impl Owner<Burst> for Single {
         };
         inbox.down(trouble);
         for (burst, sent) in unanswered {
-            self.answer_all(burst.commands, sent, || Answer::Unanswered(trouble.clone()));
+            self.answer_all(burst.requests, |request, replies| request.leave(sent, trouble, replies));
         }
         inbox.wanted()
     }
@@ -142,14 +150,14 @@ impl Owner<Burst> for Single {
                 }
             });
             if let Some(burst) = again {
-                self.answer_all(burst.commands, sent, || Answer::Unsent);
+                self.answer_all(burst.requests, |request, replies| request.drop_unsent(sent, replies));
             }
             return;
         }
         let floor = burst.floor;
         let (replies, number) = burst::answers(burst, sent, value);
         self.floor.answered(floor, number, sent);
-        if replies.iter().any(of_another_server) {
+        if replies.locks.iter().any(of_another_server) {
             self.floor.forget();
         }
         if let Some(inbox) = self.inbox.upgrade() {
@@ -174,9 +182,11 @@ impl Subscriber for Single {
     }
 
     fn message(&self, payload: &[u8]) {
-        let signal = std::str::from_utf8(payload).ok().and_then(signal::parse);
-        if let Some((signal, inbox)) = signal.zip(self.inbox.upgrade()) {
+        let (Ok(text), Some(inbox)) = (std::str::from_utf8(payload), self.inbox.upgrade()) else { return };
+        if let Some(signal) = signal::parse(text) {
             inbox.signal(signal);
+        } else if let Some(signal) = signal::parse_value(text) {
+            inbox.value_signal(signal);
         }
     }
 

@@ -44,14 +44,6 @@ local function beat(lock, queue, token, block)
   return refused(lock, queue, token)
 end
 
-local function give(lock, queue, token)
-  local waiting = call('EXISTS', queue) == 1
-  if waiting then call('ZREM', queue, token) end
-  if call('GET', lock) ~= token then return 0 end
-  if waiting then free(lock, queue) else call('DEL', lock) end
-  return 1
-end
-
 local function keep(lock, queue, token, ttl, block)
   if call('GET', lock) ~= token then return 0 end
   raise(lock, ttl)
@@ -75,7 +67,7 @@ for i = 2, #KEYS, 2 do
   local how, lock, queue, token = ARGV[at], KEYS[i], KEYS[i + 1], ARGV[at + 1]
   local ok, answer
   if how == 'g' then
-    ok, answer = pcall(give, lock, queue, token)
+    ok, answer = pcall(give_plain, lock, queue, token)
     at = at + 2
   elseif how == 'k' then
     ok, answer = pcall(keep, lock, queue, token, ARGV[at + 2], tonumber(ARGV[at + 3]))

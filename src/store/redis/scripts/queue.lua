@@ -63,6 +63,14 @@ local function free(lock, queue)
   if not pass_on(lock, queue) then call('DEL', lock) end
 end
 
+local function give_plain(lock, queue, token)
+  local waiting = call('EXISTS', queue) == 1
+  if waiting then call('ZREM', queue, token) end
+  if call('GET', lock) ~= token then return 0 end
+  if waiting then free(lock, queue) else call('DEL', lock) end
+  return 1
+end
+
 -- Tells the holder that somebody waits.
 local function want(lock, holder)
   local kind, core = parts(holder)
