@@ -6,7 +6,7 @@ const { promise } = require('../promise')
 const { called, read } = require('./calls')
 const { isNothing } = require('./codec')
 const { Caller } = require('./flight')
-const { spread, written } = require('./load')
+const { isYoungEnough, spread, written } = require('./load')
 const { cacheOptions, callTerms, checkKey, checkLoader, lifetime } = require('./options')
 const { Shared } = require('./shared')
 const { CacheStatistics } = require('./statistics')
@@ -60,13 +60,13 @@ class Cache extends EventEmitter {
    */
   async get(key, options) {
     checkKey(key)
-    const { staleFor, refreshEvery } = callTerms('get', options, this.#settings.terms)
+    const terms = callTerms('get', options, this.#settings.terms)
     const shared = this.#ready()
     const answer = await read(shared.inner, shared.full(key), shared.codec)
     if (answer.state === 'unavailable' || answer.state === 'closed') throw answer.error
     const { entry } = answer
     if (!entry || !shared.isKnown(key, entry)) return undefined
-    if (entry.fresh <= 0 && refreshEvery === undefined && -entry.fresh > staleFor) return undefined
+    if (entry.fresh <= 0 && !isYoungEnough(entry, terms)) return undefined
     try {
       const value = shared.codec.read(entry)
       shared.count(key, entry.fresh > 0 ? 'hit' : 'stale')

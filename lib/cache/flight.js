@@ -5,7 +5,7 @@ const { CODE, begin, end, flushSoon, freeSlot, takeSlot } = require('../bridge')
 const { holderAround } = require('../nesting')
 const { answerOf } = require('./calls')
 const { CacheDeadlockError, CacheTimeoutError, CacheValueError } = require('./errors')
-const { asLoadError, isGoodEnough, load, rebuild } = require('./load')
+const { asLoadError, isGoodEnough, isYoungEnough, load, rebuild } = require('./load')
 
 // The callers of one key in this process, who are served together: one read, and at most one load, for all of them.
 
@@ -122,7 +122,7 @@ class Flight {
     const rest = []
     try {
       for (const caller of this.callers) {
-        if (fresh || -entry.fresh <= staleFor(caller.terms)) this.give(caller, entry, fresh ? 'hit' : 'stale')
+        if (fresh || isYoungEnough(entry, caller.terms)) this.give(caller, entry, fresh ? 'hit' : 'stale')
         else rest.push(caller)
       }
     } catch (error) {
@@ -303,11 +303,6 @@ class Flight {
     }
     this.leave()
   }
-}
-
-/** @param {Terms} terms */
-function staleFor({ staleFor, refreshEvery }) {
-  return refreshEvery === undefined ? staleFor : Infinity
 }
 
 module.exports = { Caller, Flight }

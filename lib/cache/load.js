@@ -318,12 +318,21 @@ function written({ kind, payload, spent, fresh }, { refreshEvery, staleFor, stal
 }
 
 /**
+ * Whether an old value is given to callers at once.
+ * @param {Entry} old
+ * @param {Pick<Terms, 'staleFor' | 'refreshEvery'>} terms
+ */
+function isYoungEnough(old, { staleFor, refreshEvery }) {
+  return refreshEvery !== undefined || -old.fresh < staleFor
+}
+
+/**
  * Whether an old value will do if no other can be had.
  * @param {Entry} old
  * @param {Terms} terms
  */
 function isGoodEnough(old, { staleFor, staleIfError, refreshEvery }) {
-  return refreshEvery !== undefined || -old.fresh <= (staleIfError ?? staleFor)
+  return refreshEvery !== undefined || -old.fresh < (staleIfError ?? staleFor)
 }
 
 /**
@@ -355,4 +364,4 @@ function asLoadError(key, cause) {
   return cause instanceof CacheError && cause.key === key ? cause : new CacheLoadError(key, cause)
 }
 
-module.exports = { asLoadError, isDueEarly, isGoodEnough, load, rebuild, spread, written }
+module.exports = { asLoadError, isDueEarly, isGoodEnough, isYoungEnough, load, rebuild, spread, written }
