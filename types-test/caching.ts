@@ -1,5 +1,6 @@
 // Caches: what a loader returns is what callers get.
 import { type Cache, CacheLoadError, type CacheStats, createLocks } from 'holdfast'
+import { register } from 'holdfast/prometheus'
 import { type Same, sure } from './same.js'
 
 interface User {
@@ -53,3 +54,9 @@ locks.cache({ maxAge: 5 })
 cache.getOrSet('key')
 // @ts-expect-error caches are made by managers
 ;new (class extends Cache {})()
+
+export const unregister: () => void = register({
+  locks: { main: locks },
+  caches: { users: cache },
+  prefix: 'app_',
+})

@@ -1,0 +1,3 @@
+import prometheus from './prometheus.js'
+
+export const { register } = prometheus
