@@ -198,7 +198,7 @@ describe('the Express example', () => {
 })
 
 describe('the snippets of the documentation', () => {
-  const snippets = ['README.md', 'docs/testing.md'].flatMap((page) => {
+  const snippets = ['README.md', 'docs/testing.md', 'docs/hot-keys.md'].flatMap((page) => {
     const text = fs.readFileSync(path.join(ROOT, page), 'utf8')
     return [...text.matchAll(/^( *)```js\n([\s\S]*?)^\1```$/gm)].map((match) => ({
       section: `${page} ${text

@@ -2,16 +2,19 @@
 
 // The rights that the README names are enough, for every kind of lock, and no more than that is asked for.
 
+const { once } = require('node:events')
 const fs = require('node:fs')
 const path = require('node:path')
 const { onServer } = require('./support/stores')
+const { until } = require('./support/until')
 
 const readme = fs.readFileSync(path.join(__dirname, '..', 'README.md'), 'utf8')
 const rule = readme
   .match(/^ACL SETUSER .*$/m)[0]
   .split(' ')
   .slice(3)
-const ofOwners = readme.match(/^Locks with an `owner` need `(.*?)` as well\./m)[1].split(' ')
+const ofOwners = readme.match(/^Locks with an `owner` need `(.*?)` as well/m)[1].split(' ')
+const ofCaches = readme.match(/ and caches `(.*?)`/)[1].split(' ')
 
 onServer((store) => {
   async function user(name, rights) {
@@ -67,5 +70,33 @@ onServer((store) => {
     await one.extend(20_000)
     await one.extend(5_000)
     expect([await one.release(), await two.release()]).toEqual([true, true])
+  })
+
+  test('caches need a few more: loaded, waited for, failed, overruled', async () => {
+    const [mine, theirs] = await Promise.all(['one', 'two'].map((name) => user(name, [...rule, ...ofCaches])))
+    const [here, there] = [mine, theirs].map((locks) => locks.cache({ ttl: 60_000 }))
+    const bypassed = jest.fn()
+    for (const cache of [here, there]) cache.on('bypassed', bypassed).on('writeFailed', bypassed)
+    const key = store.newKey()
+    const load = async () => {
+      await until('the other one waits', () => there.stats().waits === 1)
+      return 'value'
+    }
+    const loading = here.getOrSet(key, load)
+    await until('it is loaded', () => here.stats().loads === 1)
+    expect(await there.getOrSet(key, () => 'wrong')).toBe('value')
+    expect(await loading).toBe('value')
+    await here.set(key, 1, { staleFor: 60_000 })
+    await here.expire(key)
+    await expect(here.refresh(key, () => Promise.reject(new Error('no')))).rejects.toThrow('no')
+    expect(await there.getOrSet(key, () => null, { staleFor: 60_000 })).toBe(1)
+    expect(await here.delete(key)).toBe(true)
+    expect(bypassed).not.toHaveBeenCalled()
+    // Without them each process loads for itself, and says so.
+    const without = await user('plain', rule)
+    const cache = without.cache({ ttl: 60_000 })
+    const event = once(cache, 'bypassed')
+    expect(await cache.getOrSet(key, () => 'alone')).toBe('alone')
+    expect((await event)[0].message).toMatch(/can't run|permission|NOPERM/i)
   })
 })
