@@ -601,11 +601,17 @@ export interface LoadContext {
    * that says so. Pass it on to whatever the loader waits for.
    */
   readonly signal: AbortSignal
-  /** The old value, if there is one that isn't fresh any more; read from Redis with the key. */
+  /**
+   * The value that there is, if it was read and is to be replaced: one that isn't fresh any more, or is about not to be. A copy of
+   * its own with each read. `undefined` in a load by `refresh`.
+   */
   readonly previous: unknown
 }
 
-/** Gets the value from where it really is. What it returns is what callers get, as the codec would bring it back. */
+/**
+ * Gets the value from where it really is. What it returns is what callers get, as the codec would bring it back. Runs in the asynchronous context
+ * (AsyncLocalStorage) of the caller whose loader it is.
+ */
 export type Loader<T> = (context: LoadContext) => T | PromiseLike<T>
 
 /** How long values are kept, and what happens when they aren't there. All times in ms. */
@@ -657,7 +663,10 @@ export interface CacheTerms<T = unknown> {
 }
 
 export interface CacheOptions extends CacheTerms {
-  /** Goes before every key: values stand in Redis under `prefix` + key, whatever the manager's `keyPrefix`. Default `'cache:'`. */
+  /**
+   * Goes before every key: values stand in Redis under `prefix` + key. The locks of loads are the manager's, with its `keyPrefix`, which must be
+   * the same for all who share values. Default `'cache:'`.
+   */
   prefix?: string | undefined
   /** How values are written: `'json'` (default), `'buffer'` for bytes, or your own. Both functions are synchronous. */
   codec?: 'json' | 'buffer' | CacheCodec | undefined

@@ -70,6 +70,8 @@ let postponed = false
 let streak = 0
 /** @type {number[]} managers with something to send */
 let unsent = []
+/** How often something was sent. */
+let bursts = 0
 
 /** Keeps the process alive while a promise of ours is pending; a held lock doesn't. */
 const alive = setInterval(() => {}, 2 ** 30)
@@ -120,6 +122,11 @@ function observeRenewals(wanted) {
   if (wanted === observing) return
   observing = wanted
   addon.observeRenewals(half, wanted)
+}
+
+/** The number of the burst in which goes what is asked now: what has the same number isn't sent yet. */
+function burst() {
+  return bursts
 }
 
 /** @param {Target} target */
@@ -225,6 +232,7 @@ function flushSoon(manager) {
 function flushAll() {
   const managers = unsent
   unsent = []
+  bursts++
   let something = false
   for (const manager of managers) something = addon.flush(manager) || something
   if (something) fetchSoon()
@@ -347,6 +355,7 @@ module.exports = {
   flushSoon,
   detail,
   begin,
+  burst,
   end,
   nextTick,
   beat,

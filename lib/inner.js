@@ -29,6 +29,8 @@ class Inner {
     this.reported = false
     /** How many locks were taken from their holders by close(). */
     this.closed = 0
+    /** It is over: the addon doesn't know it any more. */
+    this.left = false
     /** @type {import('../index').Stats | undefined} the counters of a manager that is closed */
     this.last = undefined
     const { addon, number, slot } = open(store, terms(defaults), this)
@@ -113,6 +115,7 @@ class Inner {
       lost: lost + closed,
       released: released - closed,
     }
+    this.left = true
     close(this.number, this.slot)
   }
 }

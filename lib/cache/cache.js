@@ -7,7 +7,7 @@ const { called, read } = require('./calls')
 const { isNothing } = require('./codec')
 const { Caller } = require('./flight')
 const { isYoungEnough, spread, written } = require('./load')
-const { cacheOptions, callTerms, checkKey, checkLoader, lifetime } = require('./options')
+const { cacheOptions, callTerms, checkKey, checkLoader, checkReserved, lifetime } = require('./options')
 const { Shared } = require('./shared')
 const { CacheStatistics } = require('./statistics')
 
@@ -61,7 +61,7 @@ class Cache extends EventEmitter {
   async get(key, options) {
     checkKey(key)
     const terms = callTerms('get', options, this.#settings.terms)
-    const shared = this.#ready()
+    const shared = this.#ready(key)
     const answer = await read(shared.inner, shared.full(key), shared.codec)
     if (answer.state === 'unavailable' || answer.state === 'closed') throw answer.error
     const { entry } = answer
@@ -86,7 +86,7 @@ class Cache extends EventEmitter {
   async set(key, value, options) {
     checkKey(key)
     const terms = callTerms('set', options, this.#settings.terms)
-    const shared = this.#ready()
+    const shared = this.#ready(key)
     const { kind, payload } = shared.codec.write(key, value)
     const ttl = (isNothing(kind) ? terms.negativeTtl : undefined) ?? lifetime(terms)
     const entry = { kind, payload, spent: 0, fresh: spread(ttl, terms.ttlJitter) }
@@ -101,7 +101,7 @@ class Cache extends EventEmitter {
    */
   async delete(key) {
     checkKey(key)
-    return this.#overrule(key, this.#ready(), (addon, number, slot, full, lock) =>
+    return this.#overrule(key, this.#ready(key), (addon, number, slot, full, lock) =>
       addon.dropValue(number, slot, full, lock, false),
     )
   }
@@ -112,7 +112,7 @@ class Cache extends EventEmitter {
    */
   async expire(key) {
     checkKey(key)
-    return this.#overrule(key, this.#ready(), (addon, number, slot, full, lock) =>
+    return this.#overrule(key, this.#ready(key), (addon, number, slot, full, lock) =>
       addon.dropValue(number, slot, full, lock, true),
     )
   }
@@ -143,7 +143,7 @@ class Cache extends EventEmitter {
       checkLoader(loader)
       const terms = callTerms(call, options, this.#settings.terms)
       lifetime(terms)
-      const shared = this.#ready()
+      const shared = this.#ready(key)
       const promised = new Promise(promise.capture)
       shared.enter(key, new Caller(loader, terms, promise.resolve, promise.reject), call === 'refresh')
       return promised
@@ -152,10 +152,12 @@ class Cache extends EventEmitter {
     }
   }
 
-  #ready() {
+  /** @param {string} key */
+  #ready(key) {
     const inner = this.#open()
-    this.#shared ??= new Shared(this, inner, this.#settings)
-    return this.#shared
+    const shared = (this.#shared ??= new Shared(this, inner, this.#settings))
+    checkReserved(key, shared.reserved)
+    return shared
   }
 
   /**
@@ -167,6 +169,7 @@ class Cache extends EventEmitter {
   async #overrule(key, shared, ask) {
     const full = shared.full(key)
     // Who comes from now on doesn't join a load that has begun before.
+    shared.reads.delete(key)
     shared.flights.delete(key)
     shared.refreshes.delete(key)
     shared.succeeded(key)

@@ -113,6 +113,11 @@ function foreign(key, trouble) {
   return new Error(`the key '${key}' holds data that is no cached value, and is left as it is`, { cause })
 }
 
+/** @returns {Answer} */
+function closed() {
+  return { state: 'closed', error: new LockClosedError() }
+}
+
 /**
  * @param {Inner} inner
  * @param {string} key
@@ -121,6 +126,7 @@ function foreign(key, trouble) {
  * @returns {Promise<Answer>}
  */
 function called(inner, key, codec, ask) {
+  if (inner.left) return Promise.resolve(closed())
   const promised = new Promise(promise.capture)
   ask(inner.addon, inner.number, new Call(inner, key, codec))
   return promised
@@ -160,6 +166,7 @@ function look(inner, key, codec, lock, claim, backsOff) {
  * @param {boolean} backsOff
  */
 function wait(inner, key, codec, lock, backsOff) {
+  if (inner.left) return { answer: Promise.resolve(closed()), forget: () => {} }
   /** @type {Promise<Answer>} */
   const answer = new Promise(promise.capture)
   const call = new Call(inner, key, codec)
@@ -180,6 +187,7 @@ function wait(inner, key, codec, lock, backsOff) {
  * @returns {Promise<Answer | undefined>}
  */
 function endLoad(inner, key, codec, claim, end) {
+  if (inner.left) return Promise.resolve(undefined)
   /** @type {Promise<Answer>} */
   const answer = new Promise(promise.capture)
   const call = new Call(inner, key, codec)

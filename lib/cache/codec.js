@@ -62,7 +62,7 @@ class Codec {
    * What a load brings that isn't to be kept.
    * @param {number} kind
    */
-  nothing(kind) {
+  nothing(kind = UNDEFINED) {
     return { kind, payload: NOTHING, spent: 0, fresh: 0 }
   }
 

@@ -79,9 +79,27 @@ const LONGEST_MESSAGE = 1_000
  * @param {unknown} error
  */
 function toWords(error) {
-  const { name, code } = /** @type {any} */ (error ?? {})
-  const words = { name: String(name ?? typeof error), message: messageOf(error) }
-  return JSON.stringify(typeof code === 'string' ? { ...words, code } : words)
+  const message = messageOf(error)
+  try {
+    const { name, code } = /** @type {any} */ (error ?? {})
+    const words = { name: String(name ?? typeof error), message }
+    return JSON.stringify(typeof code === 'string' ? { ...words, code } : words)
+  } catch {
+    // Anything can be thrown, also what can't be looked at.
+    return JSON.stringify({ name: 'Error', message })
+  }
+}
+
+/**
+ * What callers get if a load ends by this.
+ * @param {string} key
+ * @param {unknown} cause
+ */
+function asLoadError(key, cause) {
+  try {
+    if (cause instanceof CacheError && cause.key === key) return cause
+  } catch {}
+  return new CacheLoadError(key, cause)
 }
 
 /**
@@ -119,6 +137,7 @@ module.exports = {
   CacheTimeoutError,
   CacheValueError,
   CacheDeadlockError,
+  asLoadError,
   toWords,
   fromWords,
 }

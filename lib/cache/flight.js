@@ -1,11 +1,13 @@
 'use strict'
 
+const { AsyncResource } = require('node:async_hooks')
 const timers = require('node:timers')
-const { CODE, begin, end, flushSoon, freeSlot, takeSlot } = require('../bridge')
+const { CODE, begin, burst, end, flushSoon, freeSlot, takeSlot } = require('../bridge')
+const { LockClosedError } = require('../errors')
 const { holderAround } = require('../nesting')
 const { answerOf } = require('./calls')
-const { CacheDeadlockError, CacheTimeoutError, CacheValueError } = require('./errors')
-const { asLoadError, isGoodEnough, isYoungEnough, load, rebuild } = require('./load')
+const { CacheDeadlockError, CacheTimeoutError, CacheValueError, asLoadError } = require('./errors')
+const { isGoodEnough, isYoungEnough, load, rebuild } = require('./load')
 
 // The callers of one key in this process, who are served together: one read, and at most one load, for all of them.
 
@@ -17,6 +19,8 @@ const { asLoadError, isGoodEnough, isYoungEnough, load, rebuild } = require('./l
 
 const { setTimeout, clearTimeout } = timers
 const LONGEST_TIMER = 2 ** 31 - 1
+/** How often a caller begins anew whose load was overruled while its loader ran. */
+const MOST_AGAIN = 5
 
 class Caller {
   /**
@@ -30,8 +34,13 @@ class Caller {
     this.terms = terms
     this.resolve = resolve
     this.reject = reject
-    /** It came when the loader was running: what that has read may be older than the call. */
+    /** Where it was called: its loader and fallback run there. */
+    this.context = new AsyncResource('HoldfastCache', { requireManualDestroy: true })
+    /** It came when the value was being loaded: what is found may have been read before the call. */
     this.late = false
+    this.again = 0
+    /** When it began to wait. */
+    this.since = 0
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined
   }
@@ -53,38 +62,50 @@ class Flight {
     /** @type {Caller[]} */
     this.callers = []
     this.slot = 0
-    this.reading = false
+    /** That of its read: until that is sent, others may share it. */
+    this.burst = 0
+    /** Somebody else loads. */
+    this.waiting = false
     /** The loader runs here. */
     this.loading = false
     /** Whatever is there. */
     this.forced = forced
-    /** @type {Entry | undefined} what there was */
+    /** @type {Entry | undefined} what there was, if it can be read */
     this.old = undefined
-    /** @type {Promise<Entry> | undefined} a load without a lock */
+    /** @type {{ loaded: ReturnType<typeof load>, began: number } | undefined} a load without a lock */
     this.alone = undefined
     /** Nobody waits for it any more. */
     this.leave = () => {}
   }
 
-  /** @param {Caller} caller */
+  /**
+   * While the value is loaded.
+   * @param {Caller} caller
+   */
   join(caller) {
-    caller.late = this.loading
-    if (this.loading && holderAround(this.inner.space, [this.cache.lockOf(this.name)], undefined)) {
-      caller.reject(new CacheDeadlockError(this.name))
-      return
-    }
+    caller.late = true
+    if (this.#wouldWaitForItself(caller)) return
     this.callers.push(caller)
-    if (!this.reading) this.setTimer(caller)
+    if (this.waiting || this.loading) this.#setTimer(caller)
   }
 
   /** @param {Caller} caller */
   read(caller) {
     this.callers.push(caller)
-    this.reading = true
+    this.burst = burst()
     this.slot = takeSlot(this)
     begin()
     this.inner.addon.readValue(this.inner.number, this.slot, this.key)
     flushSoon(this.inner.number)
+  }
+
+  /**
+   * Whatever there is.
+   * @param {Caller} caller
+   */
+  load(caller) {
+    this.callers.push(caller)
+    this.#miss(undefined, undefined)
   }
 
   /**
@@ -93,46 +114,57 @@ class Flight {
    * @param {number} a
    * @param {number} b
    * @param {number} c
+   * @returns {unknown}
    */
   settle(code, a, b, c) {
     const { entry, state, error } = answerOf(this, code, a, b, c)
     freeSlot(this.slot)
-    this.reading = false
-    if (code !== CODE.UNAVAILABLE) this.cache.reachable()
-    const old = this.cache.isKnown(this.name, entry) ? entry : undefined
-    if (old && this.serve(old)) {
-      this.done()
-    } else if (state === 'closed') {
-      this.close(/** @type {Error} */ (error))
-    } else {
-      this.miss(old, state === 'unavailable' || state === 'foreign' ? error : undefined)
+    this.cache.wasRead(this)
+    try {
+      if (code !== CODE.UNAVAILABLE) this.cache.reachable()
+      if (state === 'closed') return this.close(/** @type {Error} */ (error))
+      this.#found(entry, state === 'unavailable' || state === 'foreign' ? error : undefined)
+    } finally {
+      end()
     }
-    end()
   }
 
   /**
-   * Gives what was read to those whom it is good enough for. `true`: to all.
-   * @param {Entry} entry
+   * @param {Entry | undefined} entry
+   * @param {Error | undefined} trouble
+   * @returns {unknown}
    */
-  serve(entry) {
-    const { cache, name } = this
-    const [first] = this.callers
-    const fresh = entry.fresh > 0
-    /** @type {Caller[]} */
-    const rest = []
+  #found(entry, trouble) {
+    const { cache, name, callers } = this
+    const [first] = callers
+    // All were refused when the cache was closed.
+    if (!first) return
+    if (!entry || !cache.isKnown(name, entry)) return this.#miss(undefined, trouble)
     try {
-      for (const caller of this.callers) {
-        if (fresh || isYoungEnough(entry, caller.terms)) this.give(caller, entry, fresh ? 'hit' : 'stale')
-        else rest.push(caller)
-      }
+      this.callers = this.#serve(callers, entry)
     } catch (error) {
       // Of one it can't be read for, it can't be read for any.
       cache.failedToRead(name, error)
-      return false
+      return this.#miss(undefined, trouble)
     }
-    this.callers = rest
-    if (rest.length === 0) cache.served(name, entry, first)
-    return rest.length === 0
+    if (this.callers.length > 0) return this.#miss(entry, trouble)
+    cache.served(name, entry, first)
+  }
+
+  /**
+   * Gives what was read to those whom it is good enough for; returns the others.
+   * @param {Caller[]} callers
+   * @param {Entry} entry
+   */
+  #serve(callers, entry) {
+    const fresh = entry.fresh > 0
+    /** @type {Caller[]} */
+    const rest = []
+    for (const caller of callers) {
+      if (fresh || isYoungEnough(entry, caller.terms)) this.#give(caller, entry, fresh ? 'hit' : 'stale')
+      else rest.push(caller)
+    }
+    return rest
   }
 
   /**
@@ -140,7 +172,7 @@ class Flight {
    * @param {Entry} entry
    * @param {'hit' | 'stale' | 'loaded'} outcome
    */
-  give(caller, entry, outcome) {
+  #give(caller, entry, outcome) {
     const value = this.codec.read(entry)
     this.cache.count(this.name, outcome)
     clearTimeout(caller.timer)
@@ -151,43 +183,73 @@ class Flight {
    * @param {Entry | undefined} old
    * @param {Error | undefined} trouble
    */
-  async miss(old, trouble) {
-    this.old = old
+  async #miss(old, trouble) {
+    const other = this.cache.begin(this)
+    if (other) {
+      for (const caller of this.callers.splice(0)) other.join(caller)
+      return
+    }
     // A promise that is pending keeps the process alive.
     begin()
     try {
-      if (!this.callers.length) return
+      this.old = this.cache.isReadable(this.name, old) ? old : undefined
+      this.callers = this.callers.filter((caller) => !this.#wouldWaitForItself(caller))
+      const [first] = this.callers
+      if (!first) return this.done()
       this.cache.counters.misses += this.callers.length
       this.cache.statistics.herds.record(this.callers.length)
-      for (const caller of this.callers) this.setTimer(caller)
-      const { terms } = this.callers[0]
       const left = new Promise((/** @type {(value: void) => void} */ resolve) => {
         this.leave = resolve
       })
-      const seat = { background: false, forced: this.forced, begins: () => this.begins(), left }
-      const result = trouble ? { alone: trouble } : await rebuild(this.cache, this.name, terms, old, seat)
-      if ('alone' in result) await this.bypass(result.alone)
-      else this.finish(result)
+      const seat = {
+        background: false,
+        forced: this.forced,
+        waits: () => this.#waits(),
+        begins: () => this.#begins(),
+        ends: () => this.done(),
+        left,
+      }
+      const result = trouble
+        ? { alone: trouble }
+        : await rebuild(this.cache, this.name, first.terms, this.old, seat)
+      if ('alone' in result) await this.#bypass(result.alone)
+      else this.#finish(result)
     } catch (error) {
-      // A defect, or a codec that throws: nobody is left without an answer.
-      this.finish({ error: asLoadError(this.name, error) })
+      // A defect: nobody is left without an answer.
+      this.#finish({ error: asLoadError(this.name, error) })
     } finally {
       end()
     }
   }
 
-  /** The loader is to run: by the terms of the first who still waits. */
-  begins() {
-    const [first] = this.callers
-    if (first) {
-      this.loading = true
-      clearTimeout(first.timer)
-    }
+  /** @param {Caller} caller */
+  #wouldWaitForItself(caller) {
+    const keys = [this.cache.lockOf(this.name)]
+    const { space } = this.inner
+    if (!caller.context.runInAsyncScope(holderAround, undefined, space, keys, undefined)) return false
+    caller.reject(new CacheDeadlockError(this.name))
+    return true
+  }
+
+  #waits() {
+    this.waiting = true
+    for (const caller of this.callers) this.#setTimer(caller)
+  }
+
+  /** The loader is to run: the one of the first who still waits. The others wait for it. */
+  #begins() {
+    const [first, ...others] = this.callers
+    if (!first) return undefined
+    this.loading = true
+    // What is ordered now isn't done by a load that has begun before.
+    if (this.forced) this.done()
+    clearTimeout(first.timer)
+    for (const caller of others) this.#setTimer(caller)
     return first
   }
 
   /** @param {Exclude<Result, { alone: Error }>} result */
-  finish(result) {
+  #finish(result) {
     this.done()
     const callers = this.callers
     this.callers = []
@@ -195,22 +257,33 @@ class Flight {
     if (first && 'entry' in result) this.cache.keep(this.name, first, result.entry)
     for (const caller of callers) {
       clearTimeout(caller.timer)
+      caller.timer = undefined
       if ('entry' in result) {
-        if (result.overruled && caller.late) this.cache.again(this.name, caller, this.forced)
-        else this.giveLoaded(caller, result.entry)
-      } else if ('old' in result && this.old) this.give(caller, this.old, 'stale')
-      else
-        this.fail(caller, 'error' in result ? result.error : new CacheTimeoutError(this.name, 0, 'waiting'))
+        if (caller.late && !result.confirmed) this.#again(caller)
+        else this.#giveLoaded(caller, result.entry)
+      } else if ('error' in result) {
+        if (result.lost && caller.again < MOST_AGAIN) this.#again(caller)
+        else this.#fail(caller, result.error)
+      } else if (this.old) this.#give(caller, this.old, 'stale')
+      else this.#fail(caller, new CacheTimeoutError(this.name, 0, 'waiting'))
     }
+  }
+
+  /** @param {Caller} caller */
+  #again(caller) {
+    caller.late = false
+    caller.again++
+    if (this.cache.closed) caller.reject(this.cache.closed)
+    else this.cache.enter(this.name, caller, this.forced)
   }
 
   /**
    * @param {Caller} caller
    * @param {Entry} entry
    */
-  giveLoaded(caller, entry) {
+  #giveLoaded(caller, entry) {
     try {
-      this.give(caller, entry, 'loaded')
+      this.#give(caller, entry, 'loaded')
     } catch (cause) {
       caller.reject(new CacheValueError(this.name, 'could not be decoded', cause))
     }
@@ -220,10 +293,12 @@ class Flight {
    * @param {Caller} caller
    * @param {Error} error
    */
-  fail(caller, error) {
+  #fail(caller, error) {
     clearTimeout(caller.timer)
     const { old } = this
-    if (old && isGoodEnough(old, caller.terms)) return this.give(caller, old, 'stale')
+    if (old && isGoodEnough(old, caller.terms) && !(error instanceof LockClosedError)) {
+      return this.#give(caller, old, 'stale')
+    }
     this.cache.fallBack(this.name, caller, error)
   }
 
@@ -231,57 +306,64 @@ class Flight {
    * There is no lock to be had: each process loads for itself, once.
    * @param {Error} why
    */
-  async bypass(why) {
-    const first = this.begins()
+  async #bypass(why) {
+    const first = this.#begins()
     if (!first) return this.done()
     this.cache.bypassed(why)
-    try {
-      this.finish({ entry: await this.loadAlone(first) })
-    } catch (error) {
-      this.finish({ error: asLoadError(this.name, error) })
-    }
+    const { entry, error } = await this.#loadAlone(first)
+    this.#finish(entry ? { entry } : { error: this.#whyNot(error) })
   }
 
   /**
-   * Without a lock, and without storing what comes of it; once for all who want that.
-   * @param {Caller} first
+   * Without a lock, and without storing what comes of it; once for all who want that and came before it began.
+   * @param {Caller} caller
    */
-  loadAlone({ loader, terms }) {
-    this.alone ??= load(this.cache, this.name, loader, terms, this.old, undefined)
-    return this.alone
+  #loadAlone(caller) {
+    if (this.alone && this.alone.began >= caller.since) return this.alone.loaded
+    const loaded = load(this.cache, this.name, caller, this.old, undefined, false)
+    this.alone = { loaded, began: performance.now() }
+    return loaded
   }
 
   /**
    * For a caller that has waited for long enough.
    * @param {Caller} caller
    */
-  async loadFor(caller) {
+  async #loadFor(caller) {
     begin()
     try {
-      this.giveLoaded(caller, await this.loadAlone(caller))
-    } catch (error) {
-      this.fail(caller, asLoadError(this.name, error))
+      const { entry, error } = await this.#loadAlone(caller)
+      if (entry) this.#giveLoaded(caller, entry)
+      else this.#fail(caller, this.#whyNot(error))
     } finally {
       end()
     }
   }
 
-  /** @param {Caller} caller */
-  setTimer(caller) {
-    const { waitTimeout } = caller.terms
-    if (waitTimeout > LONGEST_TIMER || this.forced) return
-    caller.timer = setTimeout(() => this.timeUp(caller), waitTimeout)
+  /** @param {unknown} error */
+  #whyNot(error) {
+    const { closed } = this.cache
+    return closed && error === closed ? closed : asLoadError(this.name, error)
   }
 
   /** @param {Caller} caller */
-  timeUp(caller) {
+  #setTimer(caller) {
+    const { waitTimeout } = caller.terms
+    // Who asks for a load waits for its lock, which has a time-out of its own.
+    if (caller.timer !== undefined || this.forced) return
+    caller.since = performance.now()
+    if (waitTimeout <= LONGEST_TIMER) caller.timer = setTimeout(() => this.#timeUp(caller), waitTimeout)
+  }
+
+  /** @param {Caller} caller */
+  #timeUp(caller) {
     const { onWaitTimeout, waitTimeout } = caller.terms
     // It runs here: another one beside it would not be quicker.
     if (onWaitTimeout === 'load' && this.loading) return
     this.cache.counters.waitTimeouts++
     this.callers = this.callers.filter((other) => other !== caller)
-    if (onWaitTimeout === 'load') this.loadFor(caller)
-    else if (onWaitTimeout === 'stale' && this.old) this.give(caller, this.old, 'stale')
+    if (onWaitTimeout === 'load') this.#loadFor(caller)
+    else if (onWaitTimeout === 'stale' && this.old) this.#give(caller, this.old, 'stale')
     else this.cache.fallBack(this.name, caller, new CacheTimeoutError(this.name, waitTimeout, 'waiting'))
     if (this.callers.length === 0 && !this.loading) {
       this.done()

@@ -1,6 +1,7 @@
 'use strict'
 
 const timers = require('node:timers')
+const { setTimeout: sleep } = require('node:timers/promises')
 const { claim } = require('../acquire')
 const { channels } = require('../channels')
 const { LockClosedError, LockLostError, LockTimeoutError } = require('../errors')
@@ -9,7 +10,7 @@ const { inside } = require('../nesting')
 const { DEFAULTS } = require('../options')
 const { endLoad, look, wait } = require('./calls')
 const { isNothing } = require('./codec')
-const { CacheError, CacheLoadError, CacheTimeoutError, fromWords, toWords } = require('./errors')
+const { CacheLoadError, CacheTimeoutError, asLoadError, fromWords, toWords } = require('./errors')
 const { lifetime } = require('./options')
 
 // How a value that isn't there, or isn't fresh, comes to be: one process of the fleet takes a lock, looks again, loads and stores;
@@ -19,26 +20,31 @@ const { lifetime } = require('./options')
 /** @typedef {import('./calls').Entry} Entry */
 /** @typedef {import('./options').Terms} Terms */
 /** @typedef {(context: any) => any} Loader */
-/** @typedef {{ loader: Loader, terms: Terms }} Order who loads, and by which terms */
+/** @typedef {{ loader: Loader, terms: Terms, context?: import('node:async_hooks').AsyncResource }} Order who loads, by which terms, and where that was called */
 
 /**
- * What came of it. `overruled`: a value was loaded that must not be kept, because somebody changed it meanwhile or the lock
- * was lost: it is good for those who asked before the loader began. `old`: a load failed a while ago, and the old value has to do.
+ * What came of it. `confirmed`: nobody has changed the value until the load was over; otherwise it may be older than the call
+ * of whoever came when it was being loaded. `lost`: somebody did, and the loader gave up for that. `old`: a load failed a while ago, and the old value has to do.
  * `busy`: somebody else sees to it. `alone`: there is no lock to be had, and why.
- * @typedef {{ entry: Entry, overruled?: boolean } | { error: Error } | { old: true } | { busy: true } | { alone: Error } | { nobody: true }} Result
+ * @typedef {{ entry: Entry, confirmed?: boolean } | { error: Error, lost?: boolean } | { old: true } | { busy: true } | { alone: Error } | { nobody: true }} Result
  */
 
 /**
- * For whom: `begins` is called when the loader is to run, and says by whose terms, if anybody still wants the value; `left`
- * is fulfilled when nobody does. `background`: nobody waits for it. `forced`: whatever is there. `early`: although what was
+ * For whom: `waits` is called when somebody else loads; `begins` when the loader is to run, and says by whose terms, if anybody
+ * still wants the value; `ends` before it is said that the load is over: who comes later reads for himself; `left` is fulfilled when nobody does. `background`: nobody waits for it. `forced`: whatever is there. `early`: although what was
  * seen is fresh for so long, ms.
- * @typedef {{ background: boolean, forced: boolean, early?: number, begins: () => Order | undefined, left: Promise<void> }} Seat
+ * @typedef {{ background: boolean, forced: boolean, early?: number, waits: () => void, begins: () => Order | undefined,
+ *   ends: () => void, left: Promise<void> }} Seat
  */
 
 const { setTimeout, clearTimeout } = timers
 const LONGEST_TIMER = 2 ** 31 - 1
 /** A load that takes longer than this share of the ttl isn't begun even earlier for that. */
 const LONGEST_SHARE = 0.1
+/** How long it is remembered that another process backs off, ms: it doesn't say for how long it will. */
+const KNOWN_FOR = 1_000
+/** The pause of who waits for another process while there is a value that can't be read, ms. */
+const UNREADABLE = 250
 /** Refreshed values are kept for ten years: long enough to be called for ever. */
 const FOR_EVER = 10 * 365 * 86_400_000
 
@@ -54,18 +60,21 @@ async function rebuild(cache, key, terms, old, seat) {
   const backsOff = !seat.forced && old !== undefined && isGoodEnough(old, terms)
   if (backsOff && cache.isBackingOff(key)) return { old: true }
   for (;;) {
+    if (cache.closed) return { error: cache.closed }
     const taken = await take(cache, key, terms, seat.forced)
     if (!(taken instanceof Lock)) {
       if (taken !== null) return taken
       if (seat.background) return { busy: true }
+      seat.waits()
       const found = await waitForOther(cache, key, backsOff, seat)
       if (found) return found
       continue
     }
     const found = seat.forced ? undefined : await lookAgain(cache, key, backsOff, taken, seat)
     const order = found ? undefined : seat.begins()
-    if (order) return loadAndStore(cache, key, order, old, taken)
+    if (order) return loadAndStore(cache, key, order, old, taken, seat)
     giveBack(taken)
+    if (found && 'old' in found) cache.backOff(key, Math.min(terms.errorBackoff, KNOWN_FOR))
     return found ?? { nobody: true }
   }
 }
@@ -115,7 +124,9 @@ async function waitForOther(cache, key, backsOff, { left }) {
     return { nobody: true }
   }
   const { entry } = came
-  if (entry) return cache.isReadable(key, entry) ? { entry } : undefined
+  if (entry && cache.canRead(entry)) return { entry }
+  // Until it is replaced, looking says that it is there.
+  if (entry) await Promise.race([sleep(UNREADABLE), left])
   switch (came.state) {
     case 'nothing':
       return { entry: cache.codec.nothing(came.kind ?? 0) }
@@ -163,111 +174,148 @@ async function lookAgain(cache, key, backsOff, lock, { early = 0 }) {
  * @param {Order} order
  * @param {Entry | undefined} old
  * @param {Lock} lock
+ * @param {Seat} seat
  * @returns {Promise<Result>}
  */
-async function loadAndStore(cache, key, { loader, terms }, old, lock) {
+async function loadAndStore(cache, key, order, old, lock, { background, ends }) {
+  try {
+    const { entry, error } = await load(cache, key, order, old, lock, background)
+    ends()
+    return entry
+      ? await store(cache, key, order, entry, lock)
+      : await fail(cache, key, order, error, old, lock)
+  } finally {
+    // Whatever happened; given back already, this does nothing.
+    giveBack(lock)
+  }
+}
+
+/**
+ * @param {Shared} cache
+ * @param {string} key
+ * @param {Order} order
+ * @param {Entry} entry
+ * @param {Lock} lock
+ * @returns {Promise<Result>}
+ */
+async function store(cache, key, { terms }, entry, lock) {
   const full = cache.full(key)
   const claimed = Lock.claimOf(lock)
-  const ends = (/** @type {(addon: any, number: number, slot: number, id: number) => boolean} */ end) =>
-    endLoad(cache.inner, full, cache.codec, claimed, end)
-  /** @type {Entry} */
-  let entry
-  try {
-    entry = await load(cache, key, loader, terms, old, lock)
-  } catch (cause) {
-    const error = asLoadError(key, cause)
-    const backoff = old === undefined || !isGoodEnough(old, terms) ? 0 : terms.errorBackoff
-    cache.backOff(key, backoff)
-    const words = toWords(error instanceof CacheLoadError ? error.cause : error)
-    const answer = await ends((addon, number, slot, id) =>
-      addon.failLoad(number, slot, id, full, words, backoff),
-    )
-    if (!answer) giveBack(lock)
-    return { error }
-  }
-  const { kind, payload, spent, fresh } = entry
-  const answer = await ends((addon, number, slot, id) =>
-    fresh === 0
-      ? addon.endLoad(number, slot, id, full, kind)
+  const answer = await endLoad(cache.inner, full, cache.codec, claimed, (addon, number, slot, id) =>
+    entry.fresh === 0
+      ? addon.endLoad(number, slot, id, full, entry.kind)
       : addon.storeLoaded(number, slot, id, full, written(entry, terms)),
   )
-  if (!answer) giveBack(lock)
   if (!answer || answer.state === 'not done') {
     cache.counters.overruled++
-    return { entry, overruled: true }
+    return { entry }
   }
-  if (answer.state === 'done') cache.succeeded(key)
-  // Everybody has the value all the same.
+  const confirmed = answer.state === 'done'
+  if (confirmed) cache.succeeded(key)
+  // Callers have the value all the same.
   else if (answer.state !== 'closed') cache.failedToWrite(key, answer.error)
-  return { entry: { kind, payload, spent, fresh } }
+  return { entry, confirmed }
+}
+
+/**
+ * @param {Shared} cache
+ * @param {string} key
+ * @param {Order} order
+ * @param {unknown} cause
+ * @param {Entry | undefined} old
+ * @param {Lock} lock
+ * @returns {Promise<Result>}
+ */
+async function fail(cache, key, { terms }, cause, old, lock) {
+  const full = cache.full(key)
+  if (cache.closed && cause === cache.closed) return { error: cache.closed }
+  const error = asLoadError(key, cause)
+  // Who is told that its load is pointless is right to give up.
+  if (Lock.claimOf(lock).loss?.reason === 'taken') {
+    cache.counters.overruled++
+    return { error, lost: true }
+  }
+  const backoff = old === undefined || !isGoodEnough(old, terms) ? 0 : terms.errorBackoff
+  const words = toWords(error instanceof CacheLoadError ? cause : error)
+  const answer = await endLoad(
+    cache.inner,
+    full,
+    cache.codec,
+    Lock.claimOf(lock),
+    (addon, number, slot, id) => addon.failLoad(number, slot, id, full, words, backoff),
+  )
+  if (!answer || answer.state === 'not done') return { error, lost: true }
+  cache.backOff(key, backoff)
+  return { error }
 }
 
 /**
  * Runs a loader, with or without a lock.
  * @param {Shared} cache
  * @param {string} key
- * @param {Loader} loader
- * @param {Terms} terms
+ * @param {Order} order
  * @param {Entry | undefined} old
  * @param {Lock | undefined} lock
- * @returns {Promise<Entry>} fresh for so long, ms; 0: it isn't to be kept
+ * @param {boolean} background
+ * @returns {Promise<{ entry: Entry, error?: undefined } | { entry?: undefined, error: unknown }>} `fresh` is for how long it is, ms; 0: it isn't to be kept
  */
-async function load(cache, key, loader, terms, old, lock) {
+async function load(cache, key, { loader, terms, context: caller }, old, lock, background) {
   const { loadTimeout } = terms
   const controller = new AbortController()
-  const abort = (/** @type {unknown} */ reason) => controller.abort(reason)
   const signal = lock?.signal
   const lost = () => {
     // One that was taken away by order is no failure, and counted when the load ends.
     if (signal?.reason?.reason !== 'taken') cache.counters.lockFailures++
-    abort(signal?.reason)
+    controller.abort(signal?.reason)
   }
   signal?.addEventListener('abort', lost, { once: true })
-  cache.loading.add(abort)
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let timer
+  /** @type {(error: Error) => void} */
+  let cut = () => {}
   /** @type {Promise<never>} */
-  const tooLong = new Promise((_, reject) => {
-    if (loadTimeout > LONGEST_TIMER) return
-    timer = setTimeout(() => {
-      const error = new CacheTimeoutError(key, loadTimeout, 'loading')
+  const isCut = new Promise((_, reject) => {
+    cut = (error) => {
       reject(error)
-      abort(error)
-    }, loadTimeout)
+      controller.abort(error)
+    }
   })
+  cache.loading.add(cut)
+  const tooLong = () => cut(new CacheTimeoutError(key, loadTimeout, 'loading'))
+  const timer = loadTimeout > LONGEST_TIMER ? undefined : setTimeout(tooLong, loadTimeout)
+  if (background) timer?.unref()
   const context = {
     key,
     signal: controller.signal,
     get previous() {
-      return old && cache.codec.read(old)
+      return old && cache.canRead(old) ? cache.codec.read(old) : undefined
     },
   }
   const call = async () => loader(context)
+  const detects = cache.inner.defaults.detectDeadlock
+  const run = () => (detects ? inside(holderOf(cache, key, lock), call) : call())
   const began = performance.now()
   cache.counters.loads++
+  /** @type {unknown} */
+  let failure
   let outcome = 'failed'
-  let error
   try {
-    const { detectDeadlock } = cache.inner.defaults
-    const value = await Promise.race([
-      detectDeadlock ? inside(holderOf(cache, key, lock), call) : call(),
-      tooLong,
-    ])
+    const value = await Promise.race([caller ? caller.runInAsyncScope(run) : run(), isCut])
     const spent = Math.round(performance.now() - began)
     const { kind, payload } = cache.codec.write(key, value)
     outcome = 'loaded'
-    return { kind, payload, spent, fresh: freshFor(kind, terms) }
-  } catch (cause) {
+    return { entry: { kind, payload, spent, fresh: freshFor(kind, terms) } }
+  } catch (error) {
     cache.counters.loadErrors++
-    error = cause
-    throw cause
+    failure = error
+    return { error }
   } finally {
     clearTimeout(timer)
     signal?.removeEventListener('abort', lost)
-    cache.loading.delete(abort)
+    cache.loading.delete(cut)
     const took = performance.now() - began
     cache.statistics.loadTimes.record(Math.max(1, Math.round(took * 1_000)))
-    if (channels.load.hasSubscribers) channels.load.publish({ key: cache.full(key), outcome, took, error })
+    if (channels.load.hasSubscribers) {
+      channels.load.publish({ key: cache.full(key), outcome, took, error: failure })
+    }
   }
 }
 
@@ -356,12 +404,4 @@ function giveBack(lock) {
     .catch(() => {})
 }
 
-/**
- * @param {string} key
- * @param {unknown} cause
- */
-function asLoadError(key, cause) {
-  return cause instanceof CacheError && cause.key === key ? cause : new CacheLoadError(key, cause)
-}
-
-module.exports = { asLoadError, isDueEarly, isGoodEnough, isYoungEnough, load, rebuild, spread, written }
+module.exports = { isDueEarly, isGoodEnough, isYoungEnough, load, rebuild, spread, written }

@@ -102,6 +102,28 @@ function withGiven(given, defaults) {
 }
 
 /**
+ * How keys of a cache must not begin, since locks have such names: nothing, with nearly every prefix.
+ * @param {string} prefix
+ * @param {string} keyPrefix
+ */
+function reservedFor(prefix, keyPrefix) {
+  return [`${keyPrefix}load:`, `${keyPrefix}~`]
+    .filter((name) => name.startsWith(prefix))
+    .map((name) => name.slice(prefix.length))
+}
+
+/**
+ * @param {string} key
+ * @param {string[]} reserved
+ */
+function checkReserved(key, reserved) {
+  for (const name of reserved) {
+    if (key.startsWith(name))
+      throw invalidValue('key', key, `a string that does not begin with ${name}, as names of locks do`)
+  }
+}
+
+/**
  * @param {unknown} key
  * @returns {asserts key is string}
  */
@@ -179,4 +201,4 @@ function checkCodec(value) {
   throw invalidType('codec', value, "'json', 'buffer', or { encode, decode }")
 }
 
-module.exports = { cacheOptions, callTerms, checkKey, checkLoader, lifetime }
+module.exports = { cacheOptions, callTerms, checkKey, checkLoader, checkReserved, lifetime, reservedFor }

@@ -1,12 +1,13 @@
 'use strict'
 
-const { nextTick } = require('../bridge')
+const { burst, nextTick } = require('../bridge')
 const { channels, debug } = require('../channels')
 const { LockClosedError, LockUnavailableError } = require('../errors')
 const { read } = require('./calls')
 const { CacheLoadError, CacheValueError } = require('./errors')
 const { Flight } = require('./flight')
 const { isDueEarly, rebuild } = require('./load')
+const { reservedFor } = require('./options')
 const { Schedule } = require('./schedule')
 const { CacheStatistics } = require('./statistics')
 
@@ -20,8 +21,10 @@ const { CacheStatistics } = require('./statistics')
 /** @typedef {import('./load').Loader} Loader */
 /** @typedef {import('./options').Terms} Terms */
 
-/** How many keys a process remembers that failed a while ago. */
-const MOST_BACKOFFS = 1_000
+/** How many keys a process remembers that failed a while ago, or that somebody else loads. */
+const MOST_REMEMBERED = 1_000
+/** How long a process that has met another one's load in the background leaves it alone, ms. */
+const LOOKS_AGAIN = 250
 
 class Shared {
   /**
@@ -34,20 +37,27 @@ class Shared {
     this.inner = inner
     this.prefix = prefix
     this.codec = codec
+    this.reserved = reservedFor(prefix, inner.prefix)
     this.statistics = new CacheStatistics()
     this.counters = this.statistics.counters
-    /** @type {Map<string, Flight>} those that further callers join */
+    /** @type {Map<string, Flight>} reads that may not be sent yet */
+    this.reads = new Map()
+    /** @type {Map<string, Flight>} loads, here or elsewhere, that further callers join */
     this.flights = new Map()
-    /** @type {Map<string, Flight>} the same for loads by order */
+    /** @type {Map<string, Flight>} loads by order that haven't begun */
     this.refreshes = new Map()
     /** @type {Map<string, Promise<unknown>>} loads that nobody waits for */
     this.rebuilds = new Map()
-    /** @type {Set<(reason: unknown) => void>} what ends the loaders that run */
+    /** @type {Set<(error: Error) => void>} what cuts off the loaders that run */
     this.loading = new Set()
     /** @type {Map<string, number>} until when a key whose load failed isn't loaded again by who has an older value */
     this.backoffs = new Map()
     this.schedule = new Schedule((key, loader, terms) => this.refreshed(key, loader, terms))
+    /** @type {Map<string, number>} until when nobody here looks again whether somebody else loads */
+    this.busy = new Map()
     this.bypassing = false
+    /** @type {Error | undefined} */
+    this.closed = undefined
   }
 
   /** @param {string} key */
@@ -58,6 +68,23 @@ class Shared {
   /** @param {string} key */
   lockOf(key) {
     return `load:${this.prefix}${key}`
+  }
+
+  /**
+   * A flight is about to load; returns the one that does so already.
+   * @param {Flight} flight
+   */
+  begin(flight) {
+    const { name, forced } = flight
+    const flights = forced ? this.refreshes : this.flights
+    const known = flights.get(name)
+    if (!known) flights.set(name, flight)
+    return known
+  }
+
+  /** @param {Flight} flight */
+  wasRead(flight) {
+    if (this.reads.get(flight.name) === flight) this.reads.delete(flight.name)
   }
 
   /** @param {Flight} flight */
@@ -77,6 +104,17 @@ class Shared {
     if (this.codec.knows(entry.kind)) return true
     this.failedToRead(key, new CacheValueError(key, 'was written with another codec'))
     return false
+  }
+
+  /** @param {Entry} entry */
+  canRead(entry) {
+    try {
+      if (!this.codec.knows(entry.kind)) return false
+      this.codec.read(entry)
+      return true
+    } catch {
+      return false
+    }
   }
 
   /**
@@ -113,11 +151,11 @@ class Shared {
    * @param {Entry} entry
    * @param {Caller} caller
    */
-  served(key, entry, { loader, terms }) {
-    this.keep(key, { loader, terms }, entry)
-    if (entry.fresh > 0 && !isDueEarly(entry, terms)) return
+  served(key, entry, caller) {
+    this.keep(key, caller, entry)
+    if (entry.fresh > 0 && !isDueEarly(entry, caller.terms)) return
     if (entry.fresh > 0) this.counters.earlyRefreshes++
-    this.rebuildLater(key, loader, terms, entry)
+    this.rebuildLater(key, caller, entry)
   }
 
   /**
@@ -132,7 +170,7 @@ class Shared {
     if (entry && entry.fresh > 0) return entry.fresh
     if (state === 'closed') return 0
     const old = this.isKnown(key, entry) ? entry : undefined
-    await this.rebuildLater(key, loader, terms, old ?? { ...this.codec.nothing(0), fresh: -Infinity })
+    await this.rebuildLater(key, { loader, terms }, old ?? { ...this.codec.nothing(), fresh: -Infinity })
     return (await find()).entry?.fresh ?? 0
   }
 
@@ -149,26 +187,29 @@ class Shared {
   /**
    * A load that nobody waits for. It never rejects.
    * @param {string} key
-   * @param {Loader} loader
-   * @param {Terms} terms
+   * @param {import('./load').Order} order
    * @param {Entry} old what there is
    * @returns {Promise<unknown>}
    */
-  rebuildLater(key, loader, terms, old) {
+  rebuildLater(key, order, old) {
     const known = this.rebuilds.get(key)
     if (known) return known
-    const left = new Promise(() => {})
+    if (isBefore(this.busy, key)) return Promise.resolve()
     const seat = {
       background: true,
       forced: false,
       early: old.fresh,
-      begins: () => ({ loader, terms }),
-      left,
+      waits: () => {},
+      begins: () => order,
+      ends: () => {},
+      left: new Promise(() => {}),
     }
-    const done = rebuild(this, key, terms, old, seat)
+    const done = rebuild(this, key, order.terms, old, seat)
       .then((result) => {
-        if ('error' in result) this.failedToLoad(key, result.error)
+        if ('busy' in result) remember(this.busy, key, LOOKS_AGAIN)
         else if ('alone' in result) this.bypassed(result.alone)
+        // What was overruled is loaded again when somebody asks.
+        else if ('error' in result && !result.lost) this.failedToLoad(key, result.error)
       })
       .catch((error) => this.failedToLoad(key, error))
       .finally(() => this.rebuilds.delete(key))
@@ -178,11 +219,7 @@ class Shared {
 
   /** @param {string} key */
   isBackingOff(key) {
-    const until = this.backoffs.get(key)
-    if (until === undefined) return false
-    if (performance.now() < until) return true
-    this.backoffs.delete(key)
-    return false
+    return isBefore(this.backoffs, key)
   }
 
   /**
@@ -190,27 +227,13 @@ class Shared {
    * @param {number} millis
    */
   backOff(key, millis) {
-    if (millis === 0) return
-    if (this.backoffs.size >= MOST_BACKOFFS) {
-      const [oldest] = this.backoffs.keys()
-      this.backoffs.delete(oldest)
-    }
-    this.backoffs.set(key, performance.now() + millis)
+    if (millis > 0) remember(this.backoffs, key, millis)
   }
 
   /** @param {string} key */
   succeeded(key) {
     this.backoffs.delete(key)
-  }
-
-  /**
-   * @param {string} key
-   * @param {Caller} caller
-   * @param {boolean} forced
-   */
-  again(key, caller, forced) {
-    caller.late = false
-    this.enter(key, caller, forced)
+    this.busy.delete(key)
   }
 
   /**
@@ -219,15 +242,15 @@ class Shared {
    * @param {boolean} forced
    */
   enter(key, caller, forced) {
-    const flights = forced ? this.refreshes : this.flights
-    const known = flights.get(key)
-    // What is ordered now isn't done by a load that has begun before.
-    if (known && !(forced && known.loading)) return known.join(caller)
-    const flight = new Flight(this, key, forced)
-    flights.set(key, flight)
-    if (!forced) return flight.read(caller)
-    flight.callers.push(caller)
-    flight.miss(undefined, undefined)
+    const known = (forced ? this.refreshes : this.flights).get(key)
+    if (known) return known.join(caller)
+    if (forced) return new Flight(this, key, true).load(caller)
+    const read = this.reads.get(key)
+    // One that is sent may be answered by what was there before this call.
+    if (read && read.burst === burst()) return read.callers.push(caller)
+    const flight = new Flight(this, key, false)
+    this.reads.set(key, flight)
+    flight.read(caller)
   }
 
   /**
@@ -235,10 +258,12 @@ class Shared {
    * @param {Caller} caller
    * @param {Error} error
    */
-  async fallBack(key, { terms: { hasFallback, fallback }, resolve, reject }, error) {
+  async fallBack(key, { terms: { hasFallback, fallback }, context, resolve, reject }, error) {
     if (!hasFallback) return reject(error)
     try {
-      const value = await (typeof fallback === 'function' ? fallback(error, key) : fallback)
+      /** @type {any} */
+      const call = typeof fallback === 'function' ? fallback : () => fallback
+      const value = await context.runInAsyncScope(call, undefined, error, key)
       this.count(key, 'fallback')
       resolve(value)
     } catch (cause) {
@@ -302,10 +327,37 @@ class Shared {
 
   /** @param {Error} error */
   close(error) {
+    this.closed = error
     this.schedule.stop()
-    for (const abort of [...this.loading]) abort(error)
     for (const flight of [...this.flights.values(), ...this.refreshes.values()]) flight.close(error)
+    for (const cut of [...this.loading]) cut(error)
   }
+}
+
+/**
+ * @param {Map<string, number>} times
+ * @param {string} key
+ * @param {number} millis
+ */
+function remember(times, key, millis) {
+  if (times.size >= MOST_REMEMBERED) {
+    const [oldest] = times.keys()
+    times.delete(oldest)
+  }
+  times.set(key, performance.now() + millis)
+}
+
+/**
+ * Whether it isn't yet that time.
+ * @param {Map<string, number>} times
+ * @param {string} key
+ */
+function isBefore(times, key) {
+  const until = times.get(key)
+  if (until === undefined) return false
+  if (performance.now() < until) return true
+  times.delete(key)
+  return false
 }
 
 /**
