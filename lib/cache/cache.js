@@ -155,9 +155,9 @@ class Cache extends EventEmitter {
   /** @param {string} key */
   #ready(key) {
     const inner = this.#open()
-    const shared = (this.#shared ??= new Shared(this, inner, this.#settings))
-    checkReserved(key, shared.reserved)
-    return shared
+    this.#shared ??= new Shared(this, inner, this.#settings)
+    checkReserved(key, this.#shared.reserved)
+    return this.#shared
   }
 
   /**

@@ -114,7 +114,6 @@ class Flight {
    * @param {number} a
    * @param {number} b
    * @param {number} c
-   * @returns {unknown}
    */
   settle(code, a, b, c) {
     const { entry, state, error } = answerOf(this, code, a, b, c)
@@ -122,8 +121,8 @@ class Flight {
     this.cache.wasRead(this)
     try {
       if (code !== CODE.UNAVAILABLE) this.cache.reachable()
-      if (state === 'closed') return this.close(/** @type {Error} */ (error))
-      this.#found(entry, state === 'unavailable' || state === 'foreign' ? error : undefined)
+      if (state === 'closed') this.close(/** @type {Error} */ (error))
+      else this.#found(entry, state === 'unavailable' || state === 'foreign' ? error : undefined)
     } finally {
       end()
     }
@@ -132,23 +131,22 @@ class Flight {
   /**
    * @param {Entry | undefined} entry
    * @param {Error | undefined} trouble
-   * @returns {unknown}
    */
   #found(entry, trouble) {
     const { cache, name, callers } = this
     const [first] = callers
     // All were refused when the cache was closed.
     if (!first) return
-    if (!entry || !cache.isKnown(name, entry)) return this.#miss(undefined, trouble)
+    let old = cache.isKnown(name, entry) ? entry : undefined
     try {
-      this.callers = this.#serve(callers, entry)
+      if (old) this.callers = this.#serve(callers, old)
     } catch (error) {
       // Of one it can't be read for, it can't be read for any.
       cache.failedToRead(name, error)
-      return this.#miss(undefined, trouble)
+      old = undefined
     }
-    if (this.callers.length > 0) return this.#miss(entry, trouble)
-    cache.served(name, entry, first)
+    if (old && this.callers.length === 0) cache.served(name, old, first)
+    else this.#miss(old, trouble)
   }
 
   /**
