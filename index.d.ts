@@ -656,7 +656,7 @@ export interface CacheTerms<T = unknown> {
    * `'stale'`: it gets the old value, however old, if there is one. `'throw'`: {@link CacheTimeoutError}.
    */
   onWaitTimeout?: 'load' | 'stale' | 'throw' | undefined
-  /** What callers get instead of an error, as it is: a value, or a function that returns one. It isn't stored. */
+  /** What callers get instead of an error, as it is: a value, or a function that returns one. It isn't stored. `undefined` is none; a function may return it. */
   fallback?: T | ((error: Error, key: string) => T | PromiseLike<T>) | undefined
   /** The lease of the lock of whoever loads, renewed while it does: for how long others wait if its process dies. Default 10 000. */
   lockTtl?: number | undefined

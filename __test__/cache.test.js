@@ -552,8 +552,8 @@ eachStore((store) => {
 
       test('or what it would have instead of an error', async () => {
         for (const onWaitTimeout of ['throw', 'stale']) {
-          const options = { onWaitTimeout, fallback: undefined }
-          expect(await other.getOrSet(key, never, options)).toBe(undefined)
+          const options = { onWaitTimeout, fallback: null }
+          expect(await other.getOrSet(key, never, options)).toBe(null)
           const fallback = jest.fn(async () => 'instead')
           expect(await other.getOrSet(key, never, { onWaitTimeout, fallback })).toBe('instead')
           expect(fallback).toHaveBeenCalledWith(expect.any(CacheTimeoutError), key)

@@ -73,6 +73,7 @@ for (const type of [CacheError, CacheLoadError, CacheTimeoutError, CacheValueErr
 }
 
 const LONGEST_MESSAGE = 1_000
+const LONGEST_NAME = 100
 
 /**
  * An error as it goes to other processes: its name, message and code.
@@ -82,8 +83,8 @@ function toWords(error) {
   const message = messageOf(error)
   try {
     const { name, code } = /** @type {any} */ (error ?? {})
-    const words = { name: String(name ?? typeof error), message }
-    return JSON.stringify(typeof code === 'string' ? { ...words, code } : words)
+    const words = { name: String(name ?? typeof error).slice(0, LONGEST_NAME), message }
+    return JSON.stringify(typeof code === 'string' ? { ...words, code: code.slice(0, LONGEST_NAME) } : words)
   } catch {
     // Anything can be thrown, also what can't be looked at.
     return JSON.stringify({ name: 'Error', message })

@@ -72,6 +72,7 @@ class Flight {
     this.forced = forced
     /** @type {Entry | undefined} what there was, if it can be read */
     this.old = undefined
+    this.readAt = 0
     /** @type {{ loaded: ReturnType<typeof load>, began: number } | undefined} a load without a lock */
     this.alone = undefined
     /** Nobody waits for it any more. */
@@ -191,6 +192,7 @@ class Flight {
     begin()
     try {
       this.old = this.cache.isReadable(this.name, old) ? old : undefined
+      this.readAt = performance.now()
       this.callers = this.callers.filter((caller) => !this.#wouldWaitForItself(caller))
       const [first] = this.callers
       if (!first) return this.done()
@@ -294,9 +296,10 @@ class Flight {
   #fail(caller, error) {
     clearTimeout(caller.timer)
     const { old } = this
-    if (old && isGoodEnough(old, caller.terms) && !(error instanceof LockClosedError)) {
-      return this.#give(caller, old, 'stale')
-    }
+    // As old as it is by now.
+    const good =
+      old && isGoodEnough({ ...old, fresh: old.fresh - (performance.now() - this.readAt) }, caller.terms)
+    if (good && !(error instanceof LockClosedError)) return this.#give(caller, old, 'stale')
     this.cache.fallBack(this.name, caller, error)
   }
 
@@ -307,7 +310,7 @@ class Flight {
   async #bypass(why) {
     const first = this.#begins()
     if (!first) return this.done()
-    this.cache.bypassed(why)
+    this.cache.bypassed(this.name, why)
     const { entry, error } = await this.#loadAlone(first)
     this.#finish(entry ? { entry } : { error: this.#whyNot(error) })
   }

@@ -32,8 +32,8 @@ const { lifetime } = require('./options')
 /**
  * For whom: `waits` is called when somebody else loads; `begins` when the loader is to run, and says by whose terms, if anybody
  * still wants the value; `ends` before it is said that the load is over: who comes later reads for himself; `left` is fulfilled when nobody does. `background`: nobody waits for it. `forced`: whatever is there. `early`: although what was
- * seen is fresh for so long, ms.
- * @typedef {{ background: boolean, forced: boolean, early?: number, waits: () => void, begins: () => Order | undefined,
+ * seen was fresh for so long, ms, at that time.
+ * @typedef {{ background: boolean, forced: boolean, early?: { fresh: number, at: number }, waits: () => void, begins: () => Order | undefined,
  *   ends: () => void, left: Promise<void> }} Seat
  */
 
@@ -41,10 +41,10 @@ const { setTimeout, clearTimeout } = timers
 const LONGEST_TIMER = 2 ** 31 - 1
 /** A load that takes longer than this share of the ttl isn't begun even earlier for that. */
 const LONGEST_SHARE = 0.1
-/** How long it is remembered that another process backs off, ms: it doesn't say for how long it will. */
-const KNOWN_FOR = 1_000
 /** The pause of who waits for another process while there is a value that can't be read, ms. */
 const UNREADABLE = 250
+/** Two looks at one value may say so much more or less of the time that is left, ms. */
+const SAME = 25
 /** Refreshed values are kept for ten years: long enough to be called for ever. */
 const FOR_EVER = 10 * 365 * 86_400_000
 
@@ -71,10 +71,14 @@ async function rebuild(cache, key, terms, old, seat) {
       continue
     }
     const found = seat.forced ? undefined : await lookAgain(cache, key, backsOff, taken, seat)
+    if (found === 'lost') {
+      giveBack(taken)
+      continue
+    }
     const order = found ? undefined : seat.begins()
     if (order) return loadAndStore(cache, key, order, old, taken, seat)
     giveBack(taken)
-    if (found && 'old' in found) cache.backOff(key, Math.min(terms.errorBackoff, KNOWN_FOR))
+    if (found && 'old' in found) cache.backOff(key, terms.errorBackoff)
     return found ?? { nobody: true }
   }
 }
@@ -89,14 +93,13 @@ async function rebuild(cache, key, terms, old, seat) {
  */
 async function take(cache, key, { lockTtl, waitTimeout }, waits) {
   const { maxStall, captureStacks } = cache.inner.defaults
-  const own = { ttl: lockTtl, timeout: waits ? waitTimeout : 0, maxStall, captureStacks }
+  const own = { ttl: lockTtl, timeout: waitTimeout, maxStall, captureStacks }
+  const options = { ...DEFAULTS, ...own, own: true, quiet: true }
+  const lock = cache.lockOf(key)
   try {
-    return await claim(
-      cache.inner,
-      cache.lockOf(key),
-      { ...DEFAULTS, ...own, own: true, quiet: true },
-      !waits,
-    )
+    // A try says at once if Redis can't be used.
+    const taken = await claim(cache.inner, lock, options, true)
+    return taken === null && waits ? await claim(cache.inner, lock, options, false) : taken
   } catch (cause) {
     const error = /** @type {Error} */ (cause)
     if (error instanceof LockTimeoutError) {
@@ -150,9 +153,9 @@ async function waitForOther(cache, key, backsOff, { left }) {
  * @param {boolean} backsOff
  * @param {Lock} lock
  * @param {Seat} seat
- * @returns {Promise<Result | undefined>}
+ * @returns {Promise<Result | 'lost' | undefined>}
  */
-async function lookAgain(cache, key, backsOff, lock, { early = 0 }) {
+async function lookAgain(cache, key, backsOff, lock, { early }) {
   const { id } = Lock.claimOf(lock)
   const { state, entry, error } = await look(
     cache.inner,
@@ -162,7 +165,8 @@ async function lookAgain(cache, key, backsOff, lock, { early = 0 }) {
     id,
     backsOff,
   )
-  if (entry && entry.fresh > early && cache.isReadable(key, entry)) return { entry }
+  if (entry && (!early || isAnother(entry, early)) && cache.isReadable(key, entry)) return { entry }
+  if (state === 'taken') return 'lost'
   if (state === 'backs off') return { old: true }
   if (state === 'closed') return { error: /** @type {Error} */ (error) }
   return undefined
@@ -363,6 +367,16 @@ function written({ kind, payload, spent, fresh }, { refreshEvery, staleFor, stal
   const longest = Math.max(staleFor, staleIfError ?? 0)
   const kept = refreshEvery === undefined || isNothing(kind) ? longest : FOR_EVER
   return { kind, payload, spent, kept, ttl: fresh === Infinity ? -1 : fresh + kept }
+}
+
+/**
+ * Whether what is there is not what was seen before, by the time that is left of it.
+ * @param {Entry} entry
+ * @param {{ fresh: number, at: number }} seen
+ */
+function isAnother({ fresh }, seen) {
+  const passed = performance.now() - seen.at
+  return Math.abs(fresh - (seen.fresh - passed)) > SAME + passed / 2
 }
 
 /**

@@ -96,8 +96,7 @@ function withGiven(given, defaults) {
   for (const name of TERMS) {
     if (given[name] !== undefined) terms[name] = CHECKS[name](given[name])
   }
-  // A fallback may be undefined, if it is given.
-  terms.hasFallback ||= Object.hasOwn(given, 'fallback')
+  terms.hasFallback ||= given.fallback !== undefined
   return terms
 }
 

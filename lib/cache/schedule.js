@@ -54,7 +54,9 @@ class Schedule {
   #plan(key, kept, fresh) {
     if (this.stopped) return
     const every = kept.terms.refreshEvery ?? 0
-    const pause = Math.min(Math.max(fresh, SOONEST), every) + Math.random() * SPREAD * every
+    // Not fresh after an attempt: that failed, or somebody else is about to succeed.
+    const soonest = fresh > 0 ? SOONEST : Math.max(SOONEST, kept.terms.errorBackoff)
+    const pause = Math.min(Math.max(fresh, soonest), every) + Math.random() * SPREAD * every
     // Not in the context of whoever asked, and no reason to stay alive.
     kept.timer = outside(() => setTimeout(() => this.#tick(key, kept), Math.min(pause, LONGEST_TIMER)))
     kept.timer?.unref()

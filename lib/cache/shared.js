@@ -23,6 +23,10 @@ const { CacheStatistics } = require('./statistics')
 
 /** How many keys a process remembers that failed a while ago, or that somebody else loads. */
 const MOST_REMEMBERED = 1_000
+/** How long it isn't asked again whether a key is loaded after a failure, ms. */
+const KNOWN_FOR = 1_000
+/** How often it is told that a key holds something else, ms. */
+const TELLS_AGAIN = 60_000
 /** How long a process that has met another one's load in the background leaves it alone, ms. */
 const LOOKS_AGAIN = 250
 
@@ -56,6 +60,8 @@ class Shared {
     /** @type {Map<string, number>} until when nobody here looks again whether somebody else loads */
     this.busy = new Map()
     this.bypassing = false
+    /** @type {Map<string, number>} until when it isn't told again that a key holds something else */
+    this.told = new Map()
     /** @type {Error | undefined} */
     this.closed = undefined
   }
@@ -198,7 +204,7 @@ class Shared {
     const seat = {
       background: true,
       forced: false,
-      early: old.fresh,
+      early: old.fresh > 0 ? { fresh: old.fresh, at: performance.now() } : undefined,
       waits: () => {},
       begins: () => order,
       ends: () => {},
@@ -207,7 +213,7 @@ class Shared {
     const done = rebuild(this, key, order.terms, old, seat)
       .then((result) => {
         if ('busy' in result) remember(this.busy, key, LOOKS_AGAIN)
-        else if ('alone' in result) this.bypassed(result.alone)
+        else if ('alone' in result) this.bypassed(key, result.alone)
         // What was overruled is loaded again when somebody asks.
         else if ('error' in result && !result.lost) this.failedToLoad(key, result.error)
       })
@@ -227,7 +233,8 @@ class Shared {
    * @param {number} millis
    */
   backOff(key, millis) {
-    if (millis > 0) remember(this.backoffs, key, millis)
+    // The mark in Redis counts, which a value that is stored takes away.
+    if (millis > 0) remember(this.backoffs, key, Math.min(millis, KNOWN_FOR))
   }
 
   /** @param {string} key */
@@ -276,11 +283,19 @@ class Shared {
     this.bypassing = false
   }
 
-  /** @param {Error} error */
-  bypassed(error) {
+  /**
+   * @param {string} key
+   * @param {Error} error
+   */
+  bypassed(key, error) {
     this.counters.bypasses++
-    if (this.bypassing) return
-    this.bypassing = error instanceof LockUnavailableError
+    if (error instanceof LockUnavailableError) {
+      if (this.bypassing) return
+      this.bypassing = true
+    } else {
+      if (isBefore(this.told, key)) return
+      remember(this.told, key, TELLS_AGAIN)
+    }
     this.announce('bypassed', error)
   }
 

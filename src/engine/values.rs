@@ -22,6 +22,9 @@ const BEAT: Duration = Duration::from_secs(1);
 const BEAT_UNTOLD: Duration = Duration::from_millis(100);
 /// After the end of a lock: the server's clock may be a little behind.
 const GRACE: Duration = Duration::from_millis(5);
+/// When a command is said again that couldn't be sent although there is a connection, as far as we were told: the news
+/// of its end is on its way.
+const NEWS: Duration = Duration::from_millis(5);
 
 /// What a call about a value came to.
 #[derive(Clone, Debug)]
@@ -68,7 +71,9 @@ struct ValueCall {
     waits: bool,
     /// The turn by which this core held the value's lock when it was asked.
     holds: Option<Token>,
-    /// Its patience ends, or it looks again.
+    /// When its patience ends, unless it waits.
+    until: Option<Time>,
+    /// That, or when it is to ask again.
     timer: Option<Time>,
 }
 
@@ -154,9 +159,9 @@ impl State {
         if waits {
             self.values.waiting.entry(command.key.clone()).or_default().push(id);
         }
-        let mut new = ValueCall { call, command, stage: Stage::Unsent, waits, holds: None, timer: None };
-        let due = (!waits).then(|| now + self.patience());
-        self.timers.set(Timer::Value(id), &mut new.timer, due);
+        let until = (!waits).then(|| now + self.patience());
+        let mut new = ValueCall { call, command, stage: Stage::Unsent, waits, holds: None, until, timer: None };
+        self.timers.set(Timer::Value(id), &mut new.timer, until);
         self.values.calls.insert(id, new);
         self.ask(id);
         id
@@ -239,10 +244,18 @@ impl State {
                 Class::WrongType => ValueOutcome::WrongType(trouble),
                 _ => ValueOutcome::Unavailable(trouble),
             },
+            // To be asked again on the next connection, which may be there already; but not at once where there is none, of
+            // which we haven't heard: that would be answered in the same way at once, without end.
+            ValueAnswer::Unanswered(_) | ValueAnswer::Unsent
+                if matches!(command.op, ValueOp::Read | ValueOp::Look { .. }) && self.up =>
+            {
+                call.stage = Stage::Unsent;
+                let again = Some(call.until.map_or(now + NEWS, |until| until.min(now + NEWS)));
+                return self.timers.set(Timer::Value(id), &mut call.timer, again);
+            }
             ValueAnswer::Unanswered(_) | ValueAnswer::Unsent
                 if matches!(command.op, ValueOp::Read | ValueOp::Look { .. }) =>
             {
-                // To be asked again on the next connection, which may be there already.
                 return self.ask(id);
             }
             ValueAnswer::Unanswered(trouble) => ValueOutcome::Unavailable(trouble),
@@ -272,14 +285,15 @@ impl State {
     pub(super) fn value_due(&mut self, id: u64, now: Time) {
         let Some(call) = self.values.calls.get_mut(&id) else { return };
         call.timer = None;
-        if !call.waits {
+        if call.until.is_some_and(|until| until <= now) {
             let trouble = self.no_answer(self.patience());
-            self.finish_value_call(id, ValueOutcome::Unavailable(trouble));
-        } else if call.stage == Stage::Waiting {
+            return self.finish_value_call(id, ValueOutcome::Unavailable(trouble));
+        }
+        // Where there is no answer yet, whoever watches the connection sees to it that this ends.
+        let next = call.until.unwrap_or(now + BEAT);
+        self.timers.set(Timer::Value(id), &mut call.timer, Some(next));
+        if !matches!(call.stage, Stage::Asked { .. }) {
             self.ask(id);
-        } else {
-            // Whoever watches the connection sees to it that this ends.
-            self.timers.set(Timer::Value(id), &mut call.timer, Some(now + BEAT));
         }
     }
 
