@@ -172,6 +172,24 @@ onServer((store) => {
     expect(loads).toBeLessThan(25)
   })
 
+  test('connections that are killed all the time while values are read: every call settles', async () => {
+    const [reader] = await start(1)
+    let over = false
+    const killing = (async () => {
+      while (!over) {
+        await ask('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+        await sleep(1)
+      }
+    })()
+    for (let round = 0; round < 200; round++) {
+      reader.send({ order: 'ask', key: `${key}:${round % 20}`, callers: 100, value: round % 20, ms: 0 })
+      const { answers } = await reader.next('answered')
+      expect(answers).toEqual(Array(100).fill(round % 20))
+    }
+    over = true
+    await killing
+  })
+
   test('FLUSHALL while it is loaded: the load counts for nothing, and the next one is stored', async () => {
     const [loader, other] = await start(2, { lockTtl: 500 })
     loader.send({ order: 'ask', key, value: 'old' })

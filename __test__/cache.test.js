@@ -141,6 +141,19 @@ eachStore((store) => {
     })
   })
 
+  test('many large values at once are stored one after the other, and cost no lock', async () => {
+    const cache = locks.cache({ ttl: 60_000, codec: 'buffer' })
+    const failed = jest.fn()
+    cache.on('writeFailed', failed)
+    locks.on('unavailable', failed)
+    const large = Buffer.alloc(10 * 1_024 * 1_024, 'x')
+    const names = Array.from({ length: 12 }, (_, i) => `${key}:${i}`)
+    await Promise.all(names.map((name) => cache.getOrSet(name, () => large)))
+    await Promise.all(names.map((name) => cache.set(name, large)))
+    expect(failed).not.toHaveBeenCalled()
+    expect(await Promise.all(names.map((name) => cache.delete(name)))).toEqual(Array(12).fill(true))
+  })
+
   describe('codecs', () => {
     test('bytes', async () => {
       const cache = locks.cache({ ttl: 60_000, codec: 'buffer' })

@@ -2,6 +2,7 @@
 
 const { CODE, allTargets, close, detail, nextTick, open } = require('./bridge')
 const { debug } = require('./channels')
+const { Traffic } = require('./cache/large')
 const { Claim } = require('./claim')
 const { LockUnavailableError } = require('./errors')
 const { statsOf } = require('./statistics')
@@ -31,6 +32,8 @@ class Inner {
     this.closed = 0
     /** It is over: the addon doesn't know it any more. */
     this.left = false
+    /** Of caches. */
+    this.largeValues = new Traffic()
     /** @type {import('../index').Stats | undefined} the counters of a manager that is closed */
     this.last = undefined
     const { addon, number, slot } = open(store, terms(defaults), this)

@@ -6,6 +6,7 @@ const { promise } = require('../promise')
 const { called, read } = require('./calls')
 const { isNothing } = require('./codec')
 const { Caller } = require('./flight')
+const { inTurn } = require('./large')
 const { isYoungEnough, spread, written } = require('./load')
 const { cacheOptions, callTerms, checkKey, checkLoader, checkReserved, lifetime } = require('./options')
 const { Shared } = require('./shared')
@@ -90,8 +91,10 @@ class Cache extends EventEmitter {
     const { kind, payload } = shared.codec.write(key, value)
     const ttl = (isNothing(kind) ? terms.negativeTtl : undefined) ?? lifetime(terms)
     const entry = { kind, payload, spent: 0, fresh: spread(ttl, terms.ttlJitter) }
-    await this.#overrule(key, shared, (addon, number, slot, full, lock) =>
-      addon.setValue(number, slot, full, lock, written(entry, terms)),
+    await inTurn(shared.inner.largeValues, payload, () =>
+      this.#overrule(key, shared, (addon, number, slot, full, lock) =>
+        addon.setValue(number, slot, full, lock, written(entry, terms)),
+      ),
     )
   }
 

@@ -11,6 +11,7 @@ const { DEFAULTS } = require('../options')
 const { endLoad, look, wait } = require('./calls')
 const { isNothing } = require('./codec')
 const { CacheLoadError, CacheTimeoutError, asLoadError, fromWords, toWords } = require('./errors')
+const { inTurn } = require('./large')
 const { lifetime } = require('./options')
 
 // How a value that isn't there, or isn't fresh, comes to be: one process of the fleet takes a lock, looks again, loads and stores;
@@ -205,10 +206,12 @@ async function loadAndStore(cache, key, order, old, lock, { background, ends }) 
 async function store(cache, key, { terms }, entry, lock) {
   const full = cache.full(key)
   const claimed = Lock.claimOf(lock)
-  const answer = await endLoad(cache.inner, full, cache.codec, claimed, (addon, number, slot, id) =>
-    entry.fresh === 0
-      ? addon.endLoad(number, slot, id, full, entry.kind)
-      : addon.storeLoaded(number, slot, id, full, written(entry, terms)),
+  const answer = await inTurn(cache.inner.largeValues, entry.payload, () =>
+    endLoad(cache.inner, full, cache.codec, claimed, (addon, number, slot, id) =>
+      entry.fresh === 0
+        ? addon.endLoad(number, slot, id, full, entry.kind)
+        : addon.storeLoaded(number, slot, id, full, written(entry, terms)),
+    ),
   )
   if (!answer || answer.state === 'not done') {
     cache.counters.overruled++

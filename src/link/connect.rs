@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
+use super::heard::{Heard, Noting};
 use super::tls;
 use super::wire::Sink;
 use super::{Endpoint, Place, TlsSettings, Trouble};
@@ -28,7 +29,8 @@ pub(super) struct Connection {
 
 /// Its reading half.
 pub(super) struct Input {
-    reader: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
+    reader: BufReader<Noting>,
+    pub(super) heard: Heard,
     decoder: Decoder,
 }
 
@@ -246,7 +248,8 @@ impl Connection {
         sink: Sink,
         writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     ) -> Connection {
-        let input = Input { reader: BufReader::new(reader), decoder: Decoder::new() };
+        let heard = Heard::default();
+        let input = Input { reader: BufReader::new(heard.note(reader)), decoder: Decoder::new(), heard };
         Connection { input, output: Output { sink, writer } }
     }
 

@@ -6,6 +6,8 @@
 
 mod connect;
 mod endpoint;
+mod heard;
+
 mod subscription;
 mod supervise;
 mod tls;

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::connect::{Connection, Output, broken, connect};
+use super::heard::Heard;
 use super::wire::{Sink, Wire};
 use super::{Class, Endpoint, Trouble};
 use crate::clock::Time;
@@ -158,6 +159,7 @@ impl<T: Send + 'static> Shared<T> {
         if let Some(owner) = owner.upgrade() {
             owner.up();
         }
+        let heard = input.heard.clone();
         let reading = async {
             loop {
                 let value = match input.read().await {
@@ -173,7 +175,7 @@ impl<T: Send + 'static> Shared<T> {
         };
         let trouble = tokio::select! {
             trouble = reading => trouble,
-            trouble = self.watch() => trouble,
+            trouble = self.watch(&heard) => trouble,
             trouble = self.write_backlog(sink, writer) => trouble,
         };
         let wire = self.wire.lock().take();
@@ -184,13 +186,13 @@ impl<T: Send + 'static> Shared<T> {
         (trouble, wire.expected.into())
     }
 
-    /// Returns when the server has owed an answer for too long.
-    async fn watch(&self) -> Trouble {
+    /// Returns when the server has owed an answer, and said nothing, for too long.
+    async fn watch(&self, heard: &Heard) -> Trouble {
         let patience = self.endpoint.patience;
         loop {
             sleep(patience / 8).await;
             let oldest = self.wire.lock().as_ref().and_then(|wire| wire.expected.front().map(|(_, sent)| *sent));
-            if oldest.is_some_and(|sent| Time::now().since(sent) > patience) {
+            if oldest.is_some_and(|sent| Time::now().since(sent.max(heard.last())) > patience) {
                 return Trouble::passing("ETIMEDOUT", format!("no answer within {} ms", patience.as_millis()));
             }
         }
