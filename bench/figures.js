@@ -24,6 +24,16 @@ const figures = {
     of: (w) => (w.starved > 0 ? Infinity : w.waitMax / w.waitP50),
   },
   starved: { title: 'starved', unit: 'callers', of: (w) => w.starved },
+  hitRate: { title: 'hits/s', of: (w) => w.reads / (w.ms / 1_000) },
+  hitP50: { title: 'p50', unit: 'µs', of: (w) => w.hitP50 },
+  hitP99: { title: 'p99', unit: 'µs', of: (w) => w.hitP99 },
+  threadCpuOfHit: {
+    title: 'JS CPU',
+    unit: 'µs/hit',
+    of: (w) => (w.threadCpu === undefined ? null : w.threadCpu / w.reads),
+  },
+  processCpuOfHit: { title: 'all CPU', unit: 'µs/hit', of: (w) => w.processCpu / w.reads },
+  serverCpuOfHit: { title: 'server CPU', unit: 'µs/hit', of: (w) => w.serverCpu / w.reads },
   timerP99: { title: '1 ms timer', unit: 'late p99, ms', of: (w) => w.timerP99 },
 }
 

@@ -16,10 +16,19 @@ process.once('exit', () => {
 /** The run's end of a process in which one library works. Emits what the process reports. */
 class LibraryProcess extends EventEmitter {
   /** Forks a process and connects the library there. */
-  static async open(library, options) {
+  static open(library, options) {
+    return LibraryProcess.#open(library, 'open', { library, ...options })
+  }
+
+  /** The same for a cache. */
+  static openCache(cache, options) {
+    return LibraryProcess.#open(cache, 'openCache', { cache, ...options })
+  }
+
+  static async #open(library, order, options) {
     const started = new LibraryProcess(library)
     try {
-      await started.order('open', { library, ...options })
+      await started.order(order, options)
       return started
     } catch (error) {
       started.kill()

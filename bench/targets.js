@@ -47,6 +47,11 @@ const targets = {
     { figure: 'toNetwork', least: 1 },
     { figure: 'toIdeal', most: 1.3 },
   ],
+  'cache-hits-1': [{ figure: 'hitRate', least: 0.8 }],
+  'cache-hits-100': [{ figure: 'hitRate', least: 1 }],
+  // Requests of a miss beyond those of the hand-written cache.
+  'cache-miss': { more: 3 },
+  'cache-herd': { loads: 1 },
   // CPU in % of one core; the delay above that of an idle process, ms; KB a waiter.
   idle: { cpu: 1, delay: 1, memory: 4 },
   // Per renewal interval; CPU in % of one core.

@@ -3,6 +3,7 @@
 // A process of one library. run.js forks it and gives it one order after the other.
 
 const busyHolder = require('./busy-holder.js')
+const { CacheReaders } = require('./cache-readers.js')
 const { Competitors } = require('./competitors.js')
 const { Holders } = require('./holders.js')
 const { load } = require('./libraries/index.js')
@@ -17,6 +18,7 @@ let competitors
 let pings
 let waiters
 let holders
+let readers
 const handles = new Map()
 
 const orders = {
@@ -54,6 +56,13 @@ const orders = {
   },
   letGo: () => holders.release(),
 
+  async openCache(options) {
+    readers = await CacheReaders.open(options)
+  },
+  readWindow: (load) => readers.window(load),
+  readEach: (load) => readers.readEach(load),
+  readHerd: (load) => readers.herd(load),
+
   usage: ({ ms }) => vitals.usage(ms),
   loopDelay: ({ ms }) => vitals.loopDelay(ms),
   memory: () => vitals.memory(),
@@ -74,7 +83,7 @@ const orders = {
   hold: ({ key, ...times }) => busyHolder.hold(lock, key, times, report),
   contend: ({ key }) => busyHolder.contend(lock, key),
 
-  close: () => lock.close(),
+  close: () => (lock ?? readers).close(),
 }
 
 function report(event, value) {

@@ -11,6 +11,7 @@ module.exports = [
   require('./many.js'),
   require('./blocked.js'),
   require('./crowd.js'),
+  require('./cache.js'),
   require('./fleet.js'),
   require('./relay.js'),
   require('./distance.js'),
