@@ -16,6 +16,7 @@ const PRODUCTS = 50
  */
 function openDatabase(latency) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'holdfast-example-'))
+  process.once('exit', () => fs.rmSync(folder, { recursive: true, force: true }))
   const database = new Database(path.join(folder, 'orders.db'))
   // Nobody else opens the file, so it isn't locked anew for each statement.
   database.exec(`
@@ -50,7 +51,6 @@ function openDatabase(latency) {
     },
     close() {
       database.close()
-      fs.rmSync(folder, { recursive: true, force: true })
     },
   }
 }

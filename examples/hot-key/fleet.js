@@ -11,13 +11,13 @@ const path = require('node:path')
  * @param {ReturnType<typeof import('./database').openDatabase>} database
  */
 function startFleet(count, env, database) {
+  // A process that is gone can't be told anything; that it is gone is known by its 'exit'.
   const workers = Array.from({ length: count }, () => {
     const worker = fork(path.join(__dirname, 'worker.js'), { env })
     worker.on('message', async ({ type, id, product }) => {
       if (type !== 'query') return
       const row = await database.query(product)
-      // It may be gone by now.
-      if (worker.connected) worker.send({ id, row }, () => {})
+      worker.send({ id, row }, () => {})
     })
     return worker
   })
@@ -26,7 +26,7 @@ function startFleet(count, env, database) {
     /** Has all of them do the same at the same time, and resolves with what each answered. */
     run(order) {
       const answered = Promise.all(workers.map((worker) => next(worker, 'answered')))
-      for (const worker of workers) worker.send({ type: 'run', ...order })
+      for (const worker of workers) worker.send({ type: 'run', ...order }, () => {})
       return answered
     },
     end: () => Promise.all(workers.map(end)),

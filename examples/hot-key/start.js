@@ -79,9 +79,11 @@ function line([name, ...cells]) {
   console.log(`  ${name.padEnd(16)}${cells.map((cell) => String(cell).padStart(9)).join('')}`)
 }
 
+let interrupted = false
 function onInterrupt(cleanUp) {
   for (const signal of ['SIGINT', 'SIGTERM']) {
     process.once(signal, async () => {
+      interrupted = true
       console.log(`\n${signal}: ending the service …`)
       // A server that is still being started ends with this process.
       await cleanUp()
@@ -91,6 +93,8 @@ function onInterrupt(cleanUp) {
 }
 
 main().catch((error) => {
+  // Whatever it was doing can't be done any more, and that is no failure.
+  if (interrupted) return
   process.exitCode = 1
   console.error(`\n${error.message}`)
   if (isLockError(error, 'ERR_LOCK_UNAVAILABLE')) {
