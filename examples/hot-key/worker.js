@@ -45,7 +45,7 @@ async function warmUp() {
 
 /** Nobody, if the process was let go in the middle of it. */
 function tell(message) {
-  if (process.connected) process.send(message)
+  if (process.connected) process.send(message, () => {})
 }
 
 function fail(error) {
