@@ -47,6 +47,8 @@ const BRIDGE_VERSION = 5
 const WIDTH = 5
 /** How many hand-overs within the process go on without a turn of the event loop: timers and I/O must not starve. */
 const STREAK = 64
+/** How many reads of values are sent without waiting for the end of a burst of calls. */
+const PIECE = 25
 /** How long the end of the process waits for Redis to confirm the releases, ms. */
 const LAST_WORDS = 200
 
@@ -72,6 +74,8 @@ let streak = 0
 let unsent = []
 /** How often something was sent. */
 let bursts = 0
+/** Reads of values that aren't sent yet. */
+let reads = 0
 
 /** Keeps the process alive while a promise of ours is pending; a held lock doesn't. */
 const alive = setInterval(() => {}, 2 ** 30)
@@ -229,10 +233,24 @@ function flushSoon(manager) {
   if (!unsent.includes(manager)) unsent.push(manager)
 }
 
+/**
+ * The same for a read of a value: many are sent in pieces, so that the server answers some while others are still asked, and their
+ * answers come while the rest is being answered.
+ * @param {number} manager
+ */
+function flushReadSoon(manager) {
+  flushSoon(manager)
+  if (++reads < PIECE) return
+  reads = 0
+  bursts++
+  addon.flush(manager)
+}
+
 function flushAll() {
   const managers = unsent
   unsent = []
   bursts++
+  reads = 0
   let something = false
   for (const manager of managers) something = addon.flush(manager) || something
   if (something) fetchSoon()
@@ -353,6 +371,7 @@ module.exports = {
   freeSlot,
   fetchSoon,
   flushSoon,
+  flushReadSoon,
   detail,
   begin,
   burst,

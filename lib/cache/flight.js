@@ -2,7 +2,7 @@
 
 const { AsyncResource } = require('node:async_hooks')
 const timers = require('node:timers')
-const { CODE, begin, burst, end, flushSoon, freeSlot, takeSlot } = require('../bridge')
+const { CODE, begin, burst, end, flushReadSoon, freeSlot, takeSlot } = require('../bridge')
 const { LockClosedError } = require('../errors')
 const { holderAround } = require('../nesting')
 const { answerOf } = require('./calls')
@@ -97,7 +97,7 @@ class Flight {
     this.slot = takeSlot(this)
     begin()
     this.inner.addon.readValue(this.inner.number, this.slot, this.key)
-    flushSoon(this.inner.number)
+    flushReadSoon(this.inner.number)
   }
 
   /**
