@@ -64,6 +64,7 @@ class Flight {
     this.slot = 0
     /** That of its read: until that is sent, others may share it. */
     this.burst = 0
+    this.asked = 0
     /** Somebody else loads. */
     this.waiting = false
     /** The loader runs here. */
@@ -94,6 +95,7 @@ class Flight {
   read(caller) {
     this.callers.push(caller)
     this.burst = burst()
+    this.asked = performance.now()
     this.slot = takeSlot(this)
     begin()
     this.inner.addon.readValue(this.inner.number, this.slot, this.key)
@@ -146,7 +148,7 @@ class Flight {
       cache.failedToRead(name, error)
       old = undefined
     }
-    if (old && this.callers.length === 0) cache.served(name, old, first)
+    if (old && this.callers.length === 0) cache.served(name, old, first, this.asked)
     else this.#miss(old, trouble)
   }
 

@@ -21,6 +21,7 @@ const { lifetime } = require('./options')
 /** @typedef {import('./calls').Entry} Entry */
 /** @typedef {import('./options').Terms} Terms */
 /** @typedef {(context: any) => any} Loader */
+/** @typedef {{ fresh: number, asked: number, answered: number }} Seen for how long a value was fresh, ms, at some moment between these two */
 /** @typedef {{ loader: Loader, terms: Terms, context?: import('node:async_hooks').AsyncResource }} Order who loads, by which terms, and where that was called */
 
 /**
@@ -33,8 +34,8 @@ const { lifetime } = require('./options')
 /**
  * For whom: `waits` is called when somebody else loads; `begins` when the loader is to run, and says by whose terms, if anybody
  * still wants the value; `ends` before it is said that the load is over: who comes later reads for himself; `left` is fulfilled when nobody does. `background`: nobody waits for it. `forced`: whatever is there. `early`: although what was
- * seen was fresh for so long, ms, at that time.
- * @typedef {{ background: boolean, forced: boolean, early?: { fresh: number, at: number }, waits: () => void, begins: () => Order | undefined,
+ * seen was fresh.
+ * @typedef {{ background: boolean, forced: boolean, early?: Seen, waits: () => void, begins: () => Order | undefined,
  *   ends: () => void, left: Promise<void> }} Seat
  */
 
@@ -44,8 +45,8 @@ const LONGEST_TIMER = 2 ** 31 - 1
 const LONGEST_SHARE = 0.1
 /** The pause of who waits for another process while there is a value that can't be read, ms. */
 const UNREADABLE = 250
-/** Two looks at one value may say so much more or less of the time that is left, ms. */
-const SAME = 25
+/** Times are of whole milliseconds, and clocks not quite as fast as each other. */
+const SAME = 5
 /** Refreshed values are kept for ten years: long enough to be called for ever. */
 const FOR_EVER = 10 * 365 * 86_400_000
 
@@ -158,6 +159,7 @@ async function waitForOther(cache, key, backsOff, { left }) {
  */
 async function lookAgain(cache, key, backsOff, lock, { early }) {
   const { id } = Lock.claimOf(lock)
+  const asked = performance.now()
   const { state, entry, error } = await look(
     cache.inner,
     cache.full(key),
@@ -166,7 +168,8 @@ async function lookAgain(cache, key, backsOff, lock, { early }) {
     id,
     backsOff,
   )
-  if (entry && (!early || isAnother(entry, early)) && cache.isReadable(key, entry)) return { entry }
+  const is = entry && early && isSame({ fresh: entry.fresh, asked, answered: performance.now() }, early)
+  if (entry && !is && cache.isReadable(key, entry)) return { entry }
   if (state === 'taken') return 'lost'
   if (state === 'backs off') return { old: true }
   if (state === 'closed') return { error: /** @type {Error} */ (error) }
@@ -373,13 +376,13 @@ function written({ kind, payload, spent, fresh }, { refreshEvery, staleFor, stal
 }
 
 /**
- * Whether what is there is not what was seen before, by the time that is left of it.
- * @param {Entry} entry
- * @param {{ fresh: number, at: number }} seen
+ * Whether what is found is what was seen before: then so much less of its time is left as has passed since.
+ * @param {Seen} found
+ * @param {Seen} seen
  */
-function isAnother({ fresh }, seen) {
-  const passed = performance.now() - seen.at
-  return Math.abs(fresh - (seen.fresh - passed)) > SAME + passed / 2
+function isSame(found, seen) {
+  const passed = seen.fresh - found.fresh
+  return passed > found.asked - seen.answered - SAME && passed < found.answered - seen.asked + SAME
 }
 
 /**

@@ -156,12 +156,13 @@ class Shared {
    * @param {string} key
    * @param {Entry} entry
    * @param {Caller} caller
+   * @param {number} asked when
    */
-  served(key, entry, caller) {
+  served(key, entry, caller, asked) {
     this.keep(key, caller, entry)
     if (entry.fresh > 0 && !isDueEarly(entry, caller.terms)) return
     if (entry.fresh > 0) this.counters.earlyRefreshes++
-    this.rebuildLater(key, caller, entry)
+    this.rebuildLater(key, caller, entry, { ...entry, asked, answered: performance.now() })
   }
 
   /**
@@ -195,16 +196,17 @@ class Shared {
    * @param {string} key
    * @param {import('./load').Order} order
    * @param {Entry} old what there is
+   * @param {import('./load').Seen} [seen] if it is fresh
    * @returns {Promise<unknown>}
    */
-  rebuildLater(key, order, old) {
+  rebuildLater(key, order, old, seen) {
     const known = this.rebuilds.get(key)
     if (known) return known
     if (isBefore(this.busy, key)) return Promise.resolve()
     const seat = {
       background: true,
       forced: false,
-      early: old.fresh > 0 ? { fresh: old.fresh, at: performance.now() } : undefined,
+      early: old.fresh > 0 ? seen : undefined,
       waits: () => {},
       begins: () => order,
       ends: () => {},
