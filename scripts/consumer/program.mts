@@ -1,6 +1,15 @@
 import { strict as assert } from 'node:assert'
 import * as holdfast from 'holdfast'
-import { createLocks, isLockError, type Lock, LockTimeoutError, type TryResult } from 'holdfast'
+import {
+  type Cache,
+  CacheLoadError,
+  createLocks,
+  isLockError,
+  type Lock,
+  LockTimeoutError,
+  type TryResult,
+} from 'holdfast'
+import { register } from 'holdfast/prometheus'
 
 for (const url of ['memory:', process.env.CONSUMER_REDIS_URL as string]) {
   await using locks = createLocks({ url, ttl: 5_000 })
@@ -18,11 +27,30 @@ for (const url of ['memory:', process.env.CONSUMER_REDIS_URL as string]) {
   // Leaving the scope gave the lock back.
   const again = await locks.tryAcquire('typed')
   assert.equal(await again?.release(), true)
+  const cache: Cache = locks.cache({ ttl: 5_000, prefix: 'typed:' })
+  const loaded: { at: number } = await cache.getOrSet('key', async () => ({ at: 7 }))
+  assert.deepEqual(loaded, { at: 7 })
+  await assert.rejects(
+    cache.refresh('key', () => Promise.reject(new Error('no'))),
+    CacheLoadError,
+  )
+  // Without prom-client beside it, it says what to install; whatever there is, it is found.
+  try {
+    register({ caches: { typed: cache } })()
+  } catch (error) {
+    assert.match(String(error), /npm install prom-client/)
+  }
 }
 
 // What is declared is there, and nothing else: the compiler wants each declared name in this list, once.
 const declared: Record<keyof typeof holdfast, true> = {
   acquire: true,
+  Cache: true,
+  CacheDeadlockError: true,
+  CacheError: true,
+  CacheLoadError: true,
+  CacheTimeoutError: true,
+  CacheValueError: true,
   configure: true,
   createLocks: true,
   isLockError: true,
