@@ -5,6 +5,7 @@ const { invalidType, invalidValue, outOfRange } = require('./invalid')
 // Single options: their types and ranges.
 
 const LARGEST_TTL = 2_147_483_647
+const LONGEST_KEY = 65_536
 
 /** Options that are planned and would be missed if they were ignored. */
 const LATER = new Set(['cluster', 'quorum', 'replicas', 'sentinel'])
@@ -87,6 +88,21 @@ function checkInteger(name, value, min, max, or = '') {
 }
 
 /**
+ * What every key must be, of a lock or a value.
+ * @param {string} key
+ */
+function checkKeyText(key) {
+  if (key.length === 0) throw outOfRange('key', key, 'a string that is not empty')
+  if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) {
+    const bytes = Buffer.byteLength(key)
+    throw outOfRange('key', key, `a string of at most 64 KiB, in UTF-8; it has ${bytes} bytes`)
+  }
+  if (!(/** @type {any} */ (key).isWellFormed())) {
+    throw invalidValue('key', key, 'a well-formed string: one without lone surrogates')
+  }
+}
+
+/**
  * @param {string} name
  * @param {unknown} value
  */
@@ -155,6 +171,7 @@ module.exports = {
   checkBoolean,
   checkDuration,
   checkInteger,
+  checkKeyText,
   checkNames,
   checkSignal,
   checkText,

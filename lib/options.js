@@ -4,6 +4,7 @@ const {
   checkBoolean,
   checkDuration,
   checkInteger,
+  checkKeyText,
   checkNames,
   checkSignal,
   checkText,
@@ -26,7 +27,6 @@ const { HANDOFF, checkStrategy } = require('./strategy')
  *   signal?: AbortSignal, detectDeadlock: boolean, captureStacks: boolean, own: boolean, quiet?: boolean }} CallOptions
  */
 
-const LONGEST_KEY = 65_536
 const MOST_KEYS = 100
 /** Beginnings of what stands beside locks in Redis. */
 const RESERVED = /^~[a-z]\{/
@@ -128,7 +128,6 @@ function checkKeys(given) {
 
 /** @param {string} key */
 function checkKey(key) {
-  if (key.length === 0) throw outOfRange('key', key, 'a string that is not empty')
   if (RESERVED.test(key)) {
     throw invalidValue(
       'key',
@@ -136,16 +135,7 @@ function checkKey(key) {
       'a string that does not begin with ~f{, ~h{, ~q{ or ~s{, as names of our own do',
     )
   }
-  if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) {
-    throw outOfRange(
-      'key',
-      key,
-      `a string of at most 64 KiB, in UTF-8; it has ${Buffer.byteLength(key)} bytes`,
-    )
-  }
-  if (!(/** @type {any} */ (key).isWellFormed())) {
-    throw invalidValue('key', key, 'a well-formed string: one without lone surrogates')
-  }
+  checkKeyText(key)
   return key
 }
 

@@ -1,6 +1,14 @@
 'use strict'
 
-const { checkDuration, checkInteger, checkNames, checkText, checkTimeout, checkTtl } = require('../checks')
+const {
+  checkDuration,
+  checkInteger,
+  checkKeyText,
+  checkNames,
+  checkText,
+  checkTimeout,
+  checkTtl,
+} = require('../checks')
 const { invalidType, invalidValue, outOfRange } = require('../invalid')
 const { Codec } = require('./codec')
 
@@ -14,7 +22,6 @@ const { Codec } = require('./codec')
  *   fallback: unknown, hasFallback: boolean, lockTtl: number }} Terms
  */
 
-const LONGEST_KEY = 65_536
 const LARGEST = 2_147_483_647
 
 /** @type {Terms} */
@@ -128,17 +135,7 @@ function checkReserved(key, reserved) {
  */
 function checkKey(key) {
   if (typeof key !== 'string') throw invalidType('key', key, 'a string')
-  if (key.length === 0) throw outOfRange('key', key, 'a string that is not empty')
-  if (key.length * 3 > LONGEST_KEY && Buffer.byteLength(key) > LONGEST_KEY) {
-    throw outOfRange(
-      'key',
-      key,
-      `a string of at most 64 KiB, in UTF-8; it has ${Buffer.byteLength(key)} bytes`,
-    )
-  }
-  if (!(/** @type {any} */ (key).isWellFormed())) {
-    throw invalidValue('key', key, 'a well-formed string: one without lone surrogates')
-  }
+  checkKeyText(key)
 }
 
 /** @param {unknown} loader */
