@@ -15,17 +15,20 @@ const RUNNERS = 4
 const NAMES = tasks.map((task) => task.name)
 
 async function main() {
-  const redis = await findRedis(createLocks)
-  const status = openStatus(redis.url)
+  let redis
+  let status
   let fleet
   const cleanUp = async () => {
     await fleet?.end()
-    await status.forget(NAMES).catch(() => {})
-    await status.close()
-    await redis.stop()
+    await status?.forget(NAMES).catch(() => {})
+    await status?.close()
+    await redis?.stop()
   }
+  // First: a server that is still being started ends with this process.
   onInterrupt(cleanUp)
   try {
+    redis = await findRedis(createLocks)
+    status = openStatus(redis.url)
     await status.forget(NAMES)
     fleet = new Fleet(RUNNERS, { ...process.env, HOLDFAST_URL: redis.url })
     const runs = show(fleet)

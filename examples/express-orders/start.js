@@ -21,17 +21,20 @@ const CLIENTS = wholeNumber('CLIENTS', 16)
 const STOCK = Math.ceil(ORDERS / SKUS.length)
 
 async function main() {
-  const redis = await findRedis(createLocks)
-  const shop = openShop(redis.url)
+  let redis
+  let shop
   let service
   const cleanUp = async () => {
     await service?.end()
-    await shop.clear(SKUS).catch(() => {})
-    await shop.close()
-    await redis.stop()
+    await shop?.clear(SKUS).catch(() => {})
+    await shop?.close()
+    await redis?.stop()
   }
+  // First: a server that is still being started ends with this process.
   onInterrupt(cleanUp)
   try {
+    redis = await findRedis(createLocks)
+    shop = openShop(redis.url)
     const rounds = []
     for (const lock of ['off', 'on']) {
       service = startService(redis.url, lock)

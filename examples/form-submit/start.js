@@ -19,17 +19,20 @@ const AT_ONCE = 5
 const AGAIN = 2
 
 async function main() {
-  const redis = await findRedis(createLocks)
-  const submissions = openSubmissions(redis.url)
+  let redis
+  let submissions
   const services = []
   const cleanUp = async () => {
     await Promise.all(services.map(end))
-    await submissions.forget(USERS).catch(() => {})
-    await submissions.close()
-    await redis.stop()
+    await submissions?.forget(USERS).catch(() => {})
+    await submissions?.close()
+    await redis?.stop()
   }
+  // First: a server that is still being started ends with this process.
   onInterrupt(cleanUp)
   try {
+    redis = await findRedis(createLocks)
+    submissions = openSubmissions(redis.url)
     await submissions.forget(USERS)
     const env = { ...process.env, HOLDFAST_URL: redis.url, PORT: '0' }
     for (let i = 0; i < PROCESSES; i++) services.push(fork(path.join(__dirname, 'service.js'), { env }))
