@@ -8,8 +8,8 @@ const path = require('node:path')
 const { OTHERS, copyOf, reasonOf } = require('../__test__/support/server-binary.js')
 
 const root = path.join(__dirname, '..')
-const CARGO = ['scripts', 'shared_script', 'queueing', 'stores']
-const JEST = ['contract', 'handoff.test', 'lease.test', 'several-keys', 'owner']
+const CARGO = ['scripts', 'shared_script', 'queueing', 'stores', 'values']
+const JEST = ['contract', 'handoff.test', 'lease.test', 'several-keys', 'owner', 'cache.test']
 
 function run(command, args, server) {
   const { stdout, stderr, status } = spawnSync(command, args, {
