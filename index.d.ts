@@ -718,7 +718,11 @@ export class Cache extends EventEmitter<CacheEvents> {
    */
   getOrSet<T>(key: string, loader: Loader<T>, options?: CacheTerms<T>): Promise<T>
 
-  /** Loads now, whatever there is, and stores that: waits for its turn if somebody loads (`waitTimeout`). Rejects as {@link getOrSet} does. */
+  /**
+   * Loads now, whatever there is, and stores that: waits for its turn if somebody loads (`waitTimeout`). Rejects as {@link getOrSet} does, and
+   * also if the value could not be stored.
+   * @throws {LockUnavailableError} ERR_LOCK_UNAVAILABLE: Redis can't be used; nothing was loaded, or what was loaded may not be stored
+   */
   refresh<T>(key: string, loader: Loader<T>, options?: CacheTerms<T>): Promise<T>
 
   /**

@@ -137,6 +137,10 @@ onServer((store) => {
     loader.send({ order: 'stats' })
     expect((await loader.next('stats')).stats).toMatchObject({ loads: 3, bypasses: 2, writeFailures: 1 })
 
+    // An order that can't be carried out is no success.
+    loader.send({ order: 'refresh', key })
+    expect(await loader.next('refreshed')).toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+
     await store.server.restart()
     await until('Redis is used again', async () => {
       loader.send({ order: 'ask', key, value: 'stored', ms: 0 })

@@ -13,6 +13,12 @@ const {
 const { eachStore } = require('./support/stores')
 const { until } = require('./support/until')
 
+/** Resolves when a cache waits for a load, and the store knows that: what is asked later on the same connection is answered. */
+async function waits(cache) {
+  await until('it waits', () => cache.stats().waits === 1)
+  await cache.get('something else')
+}
+
 /** A loader that is let go by the test, and counts its runs. */
 function gate() {
   const runs = []
@@ -100,7 +106,7 @@ eachStore((store) => {
       const first = cache.getOrSet(odd, load)
       await load.begun()
       const second = other.getOrSet(odd, never)
-      await until('it waits', () => other.stats().waits === 1)
+      await waits(other)
       load.runs[0].resolve('x')
       expect(await Promise.all([first, second])).toEqual(['x', 'x'])
     })
@@ -125,7 +131,7 @@ eachStore((store) => {
       await load.begun()
       const cache = elsewhere.cache({ ttl: 60_000 })
       const there = cache.getOrSet(key, never)
-      await until('it waits', () => cache.stats().waits === 1)
+      await waits(cache)
       load.runs[0].resolve(null)
       expect(await Promise.all([here, there])).toEqual([null, null])
     })
@@ -188,7 +194,7 @@ eachStore((store) => {
         const calls = [here.getOrSet(key, load)]
         await load.begun()
         calls.push(there.getOrSet(key, never))
-        await until('it waits', () => there.stats().waits === 1)
+        await waits(there)
         load.runs[0].resolve(value)
         const [own, other] = await Promise.allSettled(calls)
         expect(own.reason).toBeInstanceOf(CacheValueError)
@@ -448,6 +454,18 @@ eachStore((store) => {
       expect(reads).toBeGreaterThan(20)
     })
 
+    test('who asks after a set elsewhere has that value, and does not wait for the load that is overruled', async () => {
+      const cache = locks.cache({ ttl: 60_000 })
+      const load = gate()
+      const before = cache.getOrSet(key, load)
+      await load.begun()
+      await elsewhere.cache({ ttl: 60_000 }).set(key, 'set')
+      await until('the loader is told', () => load.runs[0].context.signal.aborted)
+      expect(await cache.getOrSet(key, never)).toBe('set')
+      load.runs[0].resolve('old')
+      expect(await before).toBe('old')
+    })
+
     test('refresh loads whatever is there, after what is loaded now, and is shared by those who ask before it begins', async () => {
       const cache = locks.cache({ ttl: 60_000 })
       const other = elsewhere.cache({ ttl: 60_000 })
@@ -478,7 +496,7 @@ eachStore((store) => {
       const calls = [here.getOrSet(key, load)]
       await load.begun()
       calls.push(here.getOrSet(key, never), there.getOrSet(key, never), there.getOrSet(key, never))
-      await until('they wait', () => there.stats().waits === 1)
+      await waits(there)
       const cause = Object.assign(new RangeError('no route to "db"'), { code: 'EHOSTUNREACH' })
       load.runs[0].reject(cause)
       const reasons = (await Promise.allSettled(calls)).map(({ reason }) => reason)
@@ -616,7 +634,7 @@ eachStore((store) => {
       await load.begun()
       const other = elsewhere.cache({ ttl: 60_000 })
       const waiting = other.getOrSet(key, never)
-      await until('it waits', () => other.stats().waits === 1)
+      await waits(other)
       const [, own, others] = await Promise.allSettled([
         Promise.all([locks.close(), elsewhere.close()]),
         loading,

@@ -38,6 +38,16 @@ const orders = {
     tell('got', { value: await cache.get(key) })
   },
 
+  async refresh({ key }) {
+    const error = await cache
+      .refresh(key, () => 'refreshed')
+      .then(
+        () => undefined,
+        (reason) => reason,
+      )
+    tell('refreshed', { code: error?.code })
+  },
+
   stats: () => tell('stats', { stats: cache.stats(), commands: locks.stats().commands }),
 
   /** Nothing is left that keeps this process alive. */

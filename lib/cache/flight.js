@@ -214,7 +214,8 @@ class Flight {
       const result = trouble
         ? { alone: trouble }
         : await rebuild(this.cache, this.name, first.terms, this.old, seat)
-      if ('alone' in result) await this.#bypass(result.alone)
+      if ('alone' in result && this.forced) this.#finish({ error: result.alone })
+      else if ('alone' in result) await this.#bypass(result.alone)
       else this.#finish(result)
     } catch (error) {
       // A defect: nobody is left without an answer.
@@ -261,7 +262,10 @@ class Flight {
       clearTimeout(caller.timer)
       caller.timer = undefined
       if ('entry' in result) {
-        if (caller.late && !result.confirmed) this.#again(caller)
+        // Who has ordered that it be stored is told if it isn't.
+        if (this.forced && result.trouble) this.#fail(caller, result.trouble)
+        else if (this.forced && !result.confirmed && caller.again < MOST_AGAIN) this.#again(caller)
+        else if (caller.late && !result.confirmed) this.#again(caller)
         else this.#giveLoaded(caller, result.entry)
       } else if ('error' in result) {
         if (result.lost && caller.again < MOST_AGAIN) this.#again(caller)

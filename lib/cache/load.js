@@ -26,9 +26,9 @@ const { lifetime } = require('./options')
 
 /**
  * What came of it. `confirmed`: nobody has changed the value until the load was over; otherwise it may be older than the call
- * of whoever came when it was being loaded. `lost`: somebody did, and the loader gave up for that. `old`: a load failed a while ago, and the old value has to do.
+ * of whoever came when it was being loaded. `trouble`: why it isn't stored. `lost`: somebody did, and the loader gave up for that. `old`: a load failed a while ago, and the old value has to do.
  * `busy`: somebody else sees to it. `alone`: there is no lock to be had, and why.
- * @typedef {{ entry: Entry, confirmed?: boolean } | { error: Error, lost?: boolean } | { old: true } | { busy: true } | { alone: Error } | { nobody: true }} Result
+ * @typedef {{ entry: Entry, confirmed?: boolean, trouble?: Error } | { error: Error, lost?: boolean } | { old: true } | { busy: true } | { alone: Error } | { nobody: true }} Result
  */
 
 /**
@@ -186,6 +186,8 @@ async function lookAgain(cache, key, backsOff, lock, { early }) {
  * @returns {Promise<Result>}
  */
 async function loadAndStore(cache, key, order, old, lock, { background, ends }) {
+  // Also when the lock is lost: whoever comes then isn't to wait for what won't be stored.
+  lock.signal.addEventListener('abort', ends, { once: true })
   try {
     const { entry, error } = await load(cache, key, order, old, lock, background)
     ends()
@@ -193,6 +195,7 @@ async function loadAndStore(cache, key, order, old, lock, { background, ends }) 
       ? await store(cache, key, order, entry, lock)
       : await fail(cache, key, order, error, old, lock)
   } finally {
+    lock.signal.removeEventListener('abort', ends)
     // Whatever happened; given back already, this does nothing.
     giveBack(lock)
   }
@@ -224,7 +227,7 @@ async function store(cache, key, { terms }, entry, lock) {
   if (confirmed) cache.succeeded(key)
   // Callers have the value all the same.
   else if (answer.state !== 'closed') cache.failedToWrite(key, answer.error)
-  return { entry, confirmed }
+  return { entry, confirmed, trouble: answer.error }
 }
 
 /**

@@ -53,7 +53,10 @@ impl State {
             (News::Wanted, Some(index)) => {
                 self.drive(index, now, |lease, _| lease.wanted(token));
             }
-            (News::Wanted, None) => {}
+            (News::TakenAway, Some(index)) => {
+                self.drive(index, now, |lease, cx| lease.lost(token, cx));
+            }
+            (News::Wanted | News::TakenAway, None) => {}
         }
     }
 

@@ -211,7 +211,7 @@ impl State {
         let (id, told) = (command.call, self.is_told());
         let Some(call) = self.values.calls.get_mut(&id) else { return };
         let taken_away = match (&command.op, &answer) {
-            // It was free, or is from now on.
+            // It was free, or is from now on. A push says so as well, where it comes.
             (ValueOp::Look { token: None, .. }, ValueAnswer::Absent) => true,
             (ValueOp::Overrule(_), ValueAnswer::Done(_)) => true,
             _ => false,

@@ -112,6 +112,8 @@ pub enum News {
     Granted(Push),
     /// Somebody else waits for what the turn has.
     Wanted,
+    /// What the turn had was taken from it.
+    TakenAway,
 }
 
 /// A place where locks are kept.

@@ -122,8 +122,10 @@ impl Locks {
 
     /// A key goes to whoever comes next, whoever has it.
     pub(super) fn take_away(&mut self, key: &Arc<str>, around: &mut Surroundings<'_>) {
-        if self.held.get(key).is_some_and(|entry| entry.ends() > around.now) {
-            self.free(key, around);
+        let Some((holder, _)) = self.holder(key, around.now) else { return };
+        self.free(key, around);
+        if let Some(token) = holder.filter(|token| token.is_told()) {
+            around.signals.push(Signal { key: key.clone(), token, news: News::TakenAway });
         }
     }
 

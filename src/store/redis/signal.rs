@@ -3,7 +3,7 @@
 use crate::lease::{Push, Token};
 use crate::store::{News, Signal, ValueNews, ValueSignal};
 
-/// `g token last block more key` or `w token key`; `None` if it is neither, as from a release that says other things.
+/// `g token last block more key`, `w token key` or `t token key`; `None` if it is neither, as from a release that says other things.
 pub(super) fn parse(text: &str) -> Option<Signal> {
     let (kind, rest) = text.split_once(' ')?;
     let (token, rest) = rest.split_once(' ')?;
@@ -17,6 +17,7 @@ pub(super) fn parse(text: &str) -> Option<Signal> {
             (News::Granted(push), key)
         }
         "w" => (News::Wanted, rest),
+        "t" => (News::TakenAway, rest),
         _ => return None,
     };
     Some(Signal { key: key.into(), token, news })
@@ -50,6 +51,7 @@ mod tests {
         let News::Granted(push) = signal.news else { panic!("{signal:?}") };
         assert_eq!((push.last, push.block, push.more), (1_796_052_001_232_567, 16, true));
         assert!(matches!(parse(&format!("w {token} k")).unwrap().news, News::Wanted));
+        assert!(matches!(parse(&format!("t {token} k")).unwrap().news, News::TakenAway));
     }
 
     #[test]

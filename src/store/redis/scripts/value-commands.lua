@@ -74,7 +74,12 @@ local function overrule(key, lock, queue, waiters, failure, how, what, ms)
   end
   -- In this order: who is told may look at once.
   call('DEL', failure)
-  if call('EXISTS', lock) == 1 then free(lock, queue) end
+  local holder = call('GET', lock)
+  if holder then
+    free(lock, queue)
+    local kind, core = parts(holder)
+    if kind == 'h' then redis.pcall('PUBLISH', channels .. core, 't ' .. holder .. ' ' .. lock) end
+  end
   tell(key, waiters, 'v')
   return there
 end
