@@ -702,7 +702,7 @@ export class Cache extends EventEmitter<CacheEvents> {
   /**
    * The value of `key`: from Redis if it is fresh there, else from `loader`.
    *
-   * Callers of one process share one read and one load. If another process loads, its value is waited for, and comes by push (by looking ten times a
+   * Callers of one process share a load, and those of the same turn of the event loop a read. If another process loads, its value is waited for, and comes by push (by looking ten times a
    * second where push doesn't work). If that process dies, the next one loads when its lock is over: `lockTtl` and up to a second.
    *
    * Cost: a hit is one command, shared by all reads of the same turn of the event loop. A miss is four: read, lock, look again, store and unlock.
