@@ -199,6 +199,14 @@ test('require and import give the same functions and classes', async () => {
       'LockClosedError',
     ],
     ...['LockDeadlockError', 'LockWrongTypeError', 'LockBindingError'],
+    ...[
+      'Cache',
+      'CacheError',
+      'CacheLoadError',
+      'CacheTimeoutError',
+      'CacheValueError',
+      'CacheDeadlockError',
+    ],
   ]
   expect(names).toEqual(promised.sort())
   await endOf(worker, byItself)
