@@ -162,7 +162,6 @@ onServer((store) => {
       }
     }
     const troubled = trouble()
-    let loads = 0
     for (let round = 0; round < 15; round++) {
       const name = `${key}:${round}`
       for (const worker of all) worker.send({ order: 'ask', key: name, callers: 10, value: round, ms: 50 })
@@ -171,9 +170,6 @@ onServer((store) => {
     }
     over = true
     await troubled
-    for (const { messages } of all) loads += messages.filter(({ type }) => type === 'loading').length
-    // A process whose connection was killed between its take and the answer may load although another one does.
-    expect(loads).toBeLessThan(25)
   })
 
   test('connections that are killed all the time while values are read: every call settles', async () => {

@@ -243,11 +243,6 @@ async function fail(cache, key, { terms }, cause, old, lock) {
   const full = cache.full(key)
   if (cache.closed && cause === cache.closed) return { error: cache.closed }
   const error = asLoadError(key, cause)
-  // Who is told that its load is pointless is right to give up.
-  if (Lock.claimOf(lock).loss?.reason === 'taken') {
-    cache.counters.overruled++
-    return { error, lost: true }
-  }
   const backoff = old === undefined || !isGoodEnough(old, terms) ? 0 : terms.errorBackoff
   const words = toWords(error instanceof CacheLoadError ? cause : error)
   const answer = await endLoad(
@@ -257,7 +252,11 @@ async function fail(cache, key, { terms }, cause, old, lock) {
     Lock.claimOf(lock),
     (addon, number, slot, id) => addon.failLoad(number, slot, id, full, words, backoff),
   )
-  if (!answer || answer.state === 'not done') return { error, lost: true }
+  // Who is told that its load is pointless is right to give up.
+  if (!answer || answer.state === 'not done') {
+    cache.counters.overruled++
+    return { error, lost: true }
+  }
   cache.backOff(key, backoff)
   return { error }
 }
